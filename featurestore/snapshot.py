@@ -1,0 +1,141 @@
+"""The immutable snapshot that answers are given from: Arrow tables and what they were made of.
+
+Pure values; reading and publishing the file is `featurestore.store.published`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_TIME = pa.timestamp("us", tz="UTC")
+
+
+def _schema(**fields: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in fields.items()])
+
+
+#: Every table of a snapshot; amounts in base units, fractions in 0..1 unless overloaded.
+TABLES: Mapping[str, pa.Schema] = {
+    "nodes": _schema(
+        cluster=_TEXT,
+        node=pa.string(),
+        node_type=_TEXT,
+        ready=pa.bool_(),
+        schedulable=pa.bool_(),
+        cpu_cores=pa.float64(),
+        memory_bytes=pa.float64(),
+        pods=pa.float64(),
+        gpu_count=pa.int32(),
+        gpu_model=_TEXT,
+        disk_type=_TEXT,
+        network_bytes_per_s=pa.float64(),
+        labels=pa.string(),
+        taints=pa.string(),
+        allocatable=pa.string(),
+        cpu_used_cores=pa.float64(),
+        memory_used_bytes=pa.float64(),
+        used_at=_TIME,
+    ),
+    "functions": _schema(
+        cluster=_TEXT,
+        function=pa.string(),
+        node_type=_TEXT,
+        dominant=_TEXT,
+        cpu=_TEXT,
+        memory=_TEXT,
+        network=_TEXT,
+        disk=_TEXT,
+        source=_TEXT,
+        cpu_cores=pa.float64(),
+        memory_bytes=pa.float64(),
+        network_bytes_per_s=pa.float64(),
+        disk_bytes_per_s=pa.float64(),
+        activations=pa.int64(),
+        p50_ms=pa.float64(),
+        p95_ms=pa.float64(),
+    ),
+    "latencies": _schema(
+        cluster=_TEXT,
+        function=_TEXT,
+        node_type=_TEXT,
+        node=_TEXT,
+        activations=pa.int64(),
+        p50_ms=pa.float64(),
+        p95_ms=pa.float64(),
+    ),
+    "pairs": _schema(
+        cluster=_TEXT,
+        victim=_TEXT,
+        aggressor=_TEXT,
+        node_type=_TEXT,
+        status=_TEXT,
+        slowdown=pa.float64(),
+        low=pa.float64(),
+        high=pa.float64(),
+        probability=pa.float64(),
+        effective_overlaps=pa.float64(),
+        activations=pa.int64(),
+        window_start=_TIME,
+        window_end=_TIME,
+    ),
+    "placements": _schema(
+        cluster=_TEXT,
+        uid=pa.string(),
+        namespace=_TEXT,
+        pod=pa.string(),
+        node=_TEXT,
+        function=_TEXT,
+        phase=_TEXT,
+        started=_TIME,
+        cpu_request_cores=pa.float64(),
+        memory_request_bytes=pa.float64(),
+        labels=pa.string(),
+    ),
+    "busyness": _schema(  # mean number of activations of a function running at once on a node, last hour
+        cluster=_TEXT,
+        node=_TEXT,
+        function=_TEXT,
+        running=pa.float64(),
+    ),
+    "workflows": _schema(cluster=_TEXT, namespace=_TEXT, workflow=pa.string(), document=pa.string()),
+    "health": _schema(
+        cluster=_TEXT,
+        source=_TEXT,
+        last_success=_TIME,
+        last_attempt=_TIME,
+        outcome=_TEXT,
+        reason=_TEXT,
+        rows=pa.int64(),
+        refused=pa.int64(),
+        watermark=_TIME,
+        rows_total=pa.int64(),
+        errors_total=pa.int64(),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything learned and last seen, at *created*; *version* names it in every decision.
+
+    *models* maps a cluster to its promoted model; *attribution* a cluster to the counts by method of its last
+    learning run (``exact``, ``node``, ``inferred``, ``ambiguous``, ``none``, ``skew_max_ms``).
+    """
+
+    version: str
+    created: datetime
+    clusters: tuple[str, ...]
+    models: Mapping[str, str]
+    attribution: Mapping[str, Mapping[str, float]]
+    tables: Mapping[str, pa.Table]
+
+    def __getitem__(self, table: str) -> pa.Table:
+        return self.tables[table]
+
+
+def empty(created: datetime, version: str = "empty") -> Snapshot:
+    """Return a snapshot that knows nothing, for answers without a store."""
+    return Snapshot(version, created, (), {}, {}, {name: schema.empty_table() for name, schema in TABLES.items()})

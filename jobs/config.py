@@ -1,0 +1,260 @@
+"""Settings: typed, grouped and documented in place; from a TOML file and the environment (``COLOCATE_``, ``__``).
+
+A wrong setting is one line that names the field and the file; a secret is a `SecretStr`, a file, or an environment
+variable, and never printed.
+"""
+
+import os
+import re
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from pipeline.errors import BadInput
+
+Mode = Literal["observe", "prefer", "require"]
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _span(value: object) -> object:
+    """Read ``30s``, ``5m``, ``24h``, ``14d`` and ``1h30m``; leave other forms to pydantic."""
+    if isinstance(value, str):
+        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value)
+        if parts and "".join(number + unit for number, unit in parts) == value:
+            return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    return value
+
+
+def _positive(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise ValueError("must be longer than zero")
+    return value
+
+
+Span = Annotated[timedelta, BeforeValidator(_span), AfterValidator(_positive)]
+
+
+class Group(BaseModel):
+    """A group of settings; a misspelled field is an error, not a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StoreSettings(Group):
+    path: Path = Field(Path("colocation.duckdb"), description="the DuckDB file of what happened and was learned")
+    control: Path = Field(Path("colocation.control.sqlite"), description="the SQLite file of what was asked for")
+    snapshot: Path = Field(Path("colocation.snapshot"), description="the published snapshot that answers come from")
+    spool: Path = Field(Path("colocation.spool"), description="directory for pages and decisions not yet stored")
+    deadline: Span = Field(timedelta(seconds=30), description="how long to wait for the file while another holds it")
+    retain_usage: Span = Field(timedelta(days=30), description="usage older than this is deleted")
+    retain_activations: Span = Field(timedelta(days=30), description="activations older than this are deleted")
+    retain_placements: Span = Field(timedelta(days=90), description="ended placements older than this are deleted")
+    retain_decisions: Span = Field(timedelta(days=90), description="decisions older than this are deleted")
+
+
+class KubernetesSettings(Group):
+    kubeconfig: Path | None = Field(
+        None, description="kubeconfig file; default: KUBECONFIG, else in-cluster, else ~/.kube/config"
+    )
+    context: str | None = Field(None, description="context of the kubeconfig")
+    page: int = Field(500, ge=1, description="objects a page")
+    timeout: Span = Field(timedelta(seconds=30), description="limit of one request")
+    bandwidth_label: str = Field(
+        "colocation.internal/network-bandwidth",
+        description="node label with the network bandwidth, a quantity of bits per second",
+    )
+    disk_label: str = Field("disktype", description="node label with the disk type")
+    function_labels: tuple[str, str] = Field(
+        ("openwhisk/namespace", "openwhisk/action"),
+        description="pod labels naming the function's namespace and action",
+    )
+
+
+class PrometheusSettings(Group):
+    url: str = Field(description="base URL, without credentials")
+    token: SecretStr | None = Field(None, description="bearer token")
+    token_file: Path | None = Field(None, description="file holding the bearer token, read again for each collection")
+    username: str | None = Field(None, description="basic auth user")
+    password: SecretStr | None = Field(None, description="basic auth password")
+    ca_file: Path | None = Field(None, description="CA certificates to verify the server with")
+    insecure: bool = Field(False, description="do not verify the server's certificate")
+    headers: dict[str, SecretStr] = Field(default_factory=dict, description="extra headers, such as X-Scope-OrgID")
+    replica_labels: tuple[str, ...] = Field(
+        ("replica", "prometheus_replica", "__replica__"),
+        description="labels that differ between replicas of one server",
+    )
+    node_label: tuple[str, ...] = Field(
+        ("node", "kubernetes_node", "instance"),
+        description="labels that name the node in node_exporter series, tried in order",
+    )
+    timeout: Span = Field(timedelta(seconds=60), description="limit of one request")
+    queries: dict[str, str] = Field(
+        default_factory=dict, description="PromQL by metric name, replacing the built-in query"
+    )
+
+    @model_validator(mode="after")
+    def _one_kind_of_login(self) -> "PrometheusSettings":
+        if (self.token or self.token_file) and self.username:
+            raise ValueError("give a bearer token or a user name, not both")
+        return self
+
+
+class OpenWhiskNamespace(Group):
+    name: str = Field(description="namespace whose activations are collected")
+    key: SecretStr | None = Field(None, description="user:password key")
+    key_file: Path | None = Field(None, description="file holding the key")
+    key_env: str | None = Field(None, description="environment variable holding the key")
+
+    @model_validator(mode="after")
+    def _one_key(self) -> "OpenWhiskNamespace":
+        if sum(given is not None for given in (self.key, self.key_file, self.key_env)) != 1:
+            raise ValueError("give exactly one of key, key_file, key_env")
+        return self
+
+
+class OpenWhiskSettings(Group):
+    url: str = Field(description="API host, https://HOST[:PORT]")
+    namespaces: list[OpenWhiskNamespace] = Field(min_length=1, description="namespaces with a key each")
+    ca_file: Path | None = Field(None, description="CA certificates to verify the server with")
+    insecure: bool = Field(False, description="do not verify the server's certificate")
+    page: int = Field(200, ge=1, le=2000, description="records a page; halved when the server refuses it")
+    timeout: Span = Field(timedelta(seconds=60), description="limit of one request")
+
+
+class ClusterSettings(Group):
+    name: str = Field(min_length=1, description="name of the cluster in every table, metric and answer")
+    kubernetes: KubernetesSettings | None = None
+    prometheus: PrometheusSettings | None = None
+    openwhisk: OpenWhiskSettings | None = None
+
+
+class ScheduleSettings(Group):
+    usage: Span = Field(timedelta(minutes=5), description="how often usage is collected")
+    activations: Span = Field(timedelta(minutes=5), description="how often activations are collected")
+    placements: Span = Field(timedelta(minutes=1), description="how often placements are listed")
+    workflows: Span = Field(timedelta(minutes=5), description="how often workflows are listed")
+    nodes: Span = Field(
+        timedelta(days=1), description="how often nodes are listed; changes are watched while serving"
+    )
+    learn: Span = Field(
+        timedelta(minutes=15), description="how often the model is refitted and the snapshot published"
+    )
+    overlap: Span = Field(timedelta(minutes=10), description="how much before the watermark a collection reads again")
+    first_window: Span = Field(timedelta(hours=24), description="how far back the first collection reads")
+    step: Span = Field(timedelta(minutes=5), description="step of usage series")
+    job_limit: Span = Field(timedelta(minutes=10), description="a job running longer than this is ended")
+
+
+class LearnSettings(Group):
+    skew: Span = Field(timedelta(seconds=1), description="tolerated difference between clocks of machines")
+    window: Span = Field(timedelta(days=14), description="history that a full fit looks at")
+    min_overlaps: float = Field(30.0, ge=0, description="effective overlaps below which a pair is unknown")
+    min_effect: float = Field(0.05, ge=0, description="slowdown that counts as interference")
+
+
+class AdviceSettings(Group):
+    mode: Mode = Field(
+        "observe", description="observe: record only; prefer: preferred rules; require: required where sure"
+    )
+    namespaces: dict[str, Mode] = Field(default_factory=dict, description="mode by namespace")
+    probability: float = Field(0.9, gt=0, le=1, description="probability from which a pair is acted upon")
+    topology_key: str = Field("kubernetes.io/hostname", description="topology key of emitted pod terms")
+    label_prefix: str = Field("colocation.internal", description="prefix of the product's own labels and annotations")
+    stale_after: Span = Field(timedelta(hours=1), description="older snapshots give stated hard needs only")
+    excluded_namespaces: tuple[str, ...] = Field(
+        ("kube-system", "colocation-system"), description="namespaces left alone"
+    )
+
+
+class ServeSettings(Group):
+    cluster: str | None = Field(
+        None, description="the cluster whose pods are admitted; default: the only one configured"
+    )
+    host: str | None = Field(
+        None, description="address to listen on; default: all with TLS or a token, else loopback"
+    )
+    port: int | None = Field(None, ge=0, le=65535, description="default 8443 with TLS, else 8080")
+    tls_cert: Path | None = Field(None, description="certificate file, reloaded when it changes")
+    tls_key: Path | None = Field(None, description="key file, reloaded when it changes")
+    client_ca: Path | None = Field(
+        None, description="CA whose clients may call /mutate and /extender without a token"
+    )
+    token: SecretStr | None = Field(None, description="bearer token asked for by everything but health")
+    token_file: Path | None = Field(None, description="file holding the bearer token")
+    workers: int = Field(1, ge=1, description="serving processes")
+
+
+class Settings(BaseSettings):
+    """All settings; see README.md for the reference made from these descriptions."""
+
+    model_config = SettingsConfigDict(env_prefix="COLOCATE_", env_nested_delimiter="__", extra="forbid", frozen=True)
+
+    store: StoreSettings = StoreSettings()
+    clusters: list[ClusterSettings] = Field(default_factory=list, description="the clusters to collect from")
+    schedule: ScheduleSettings = ScheduleSettings()
+    learn: LearnSettings = LearnSettings()
+    advice: AdviceSettings = AdviceSettings()
+    serve: ServeSettings = ServeSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return env_settings, init_settings
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "Settings":
+        names = [cluster.name for cluster in self.clusters]
+        if len(set(names)) != len(names):
+            raise ValueError("clusters: two clusters have the same name")
+        return self
+
+
+#: Environment variables with the prefix that are not settings.
+_NOT_SETTINGS = frozenset({"COLOCATE_CONFIG"})
+
+
+def load(path: Path | None) -> Settings:
+    """Read the settings from *path* (default ``colocate.toml`` if present) under the environment's.
+
+    Raises `BadInput` in one line naming the file or variable and the field.
+    """
+    where = path if path is not None else Path(os.environ.get("COLOCATE_CONFIG", "colocate.toml"))
+    given: dict[str, Any] = {}
+    if path is not None or "COLOCATE_CONFIG" in os.environ or where.exists():
+        try:
+            given = tomllib.loads(where.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise BadInput(f"{where}: {str(error).splitlines()[0]}") from None
+    known = {f"COLOCATE_{name.upper()}" for name in Settings.model_fields}
+    for variable in os.environ:
+        upper = variable.upper()
+        if upper.startswith("COLOCATE_") and upper not in _NOT_SETTINGS and upper.split("__")[0] not in known:
+            raise BadInput(f"environment variable {variable}: no such setting")
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        reason = first["msg"].removeprefix("Value error, ")
+        raise BadInput(f"{where} or environment: {field or 'settings'}: {reason}") from None

@@ -1,0 +1,1 @@
+"""The serving process: admission webhook, recommendations, metrics."""

@@ -1,0 +1,1 @@
+"""One collector, one short file: a callable's answers in, a batch of columns out."""

@@ -1,0 +1,128 @@
+"""The records that leave the pipeline: plain frozen values, times in UTC, quantities in base units.
+
+Few-per-cluster things (nodes, pods, workflows) are structs; what comes in millions (usage, activations) travels as
+columns, a `Batch`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Labels = Mapping[str, str]
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    """A node taint; *effect* is NoSchedule, PreferNoSchedule or NoExecute."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One node's specification and condition at one time.
+
+    Amounts are base units (cores, bytes, bytes/s). *allocatable* and *capacity* hold every resource by its
+    Kubernetes name, extended ones too. *node_type* is a stable hash of the hardware-describing facts.
+    """
+
+    name: str
+    uid: str
+    node_type: str
+    labels: Labels
+    taints: tuple[Taint, ...]
+    addresses: Mapping[str, str]
+    conditions: Mapping[str, str]
+    capacity: Mapping[str, float]
+    allocatable: Mapping[str, float]
+    schedulable: bool
+    ready: bool
+    gpu_count: int = 0
+    gpu_model: str = ""
+    disk_type: str = ""
+    network_bytes_per_s: float | None = None
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """One pod as the placement history, the live view and a request need it.
+
+    *requests* is what the scheduler counts: the sum over containers or an init container's larger need, plus
+    overhead. *node* is "" while unbound. *started* is the kubelet's start time, else None; *ended* is when a
+    terminal pod's last container finished, else None.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    phase: str
+    labels: Labels
+    annotations: Labels
+    requests: Mapping[str, float]
+    limits: Mapping[str, float]
+    created: datetime
+    started: datetime | None = None
+    ended: datetime | None = None
+    owner_kind: str = ""
+    owner_name: str = ""
+    tolerations: tuple[Mapping[str, object], ...] = ()
+    priority: int = 0
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the pod has finished and holds no capacity any more."""
+        return self.phase in ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One Prometheus series: float64 arrays of equal length, times in epoch seconds ascending; NaN kept."""
+
+    labels: Labels
+    times: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A whole Kubernetes list: its items as raw JSON, the version to watch from."""
+
+    items: tuple[msgspec.Raw, ...]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The half-open time [since, until) that a collection covers, both aware UTC."""
+
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One object, series or record that could not be used; the others of its answer were."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one collection brought for one table: columns in Arrow, or files of JSON records for DuckDB to read.
+
+    *watermark* is the time up to which the source is now known, if the collection moved it.
+    """
+
+    table: str
+    rows: pa.Table | None = None
+    files: tuple[Path, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    watermark: datetime | None = None
+    scope: str = ""
