@@ -1,0 +1,137 @@
+"""The columns of every batch that a collector may bring: the agreement between the pipeline and the store.
+
+Times are microseconds in UTC; JSON columns hold objects or arrays as text.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+_TIME = pa.timestamp("us", tz="UTC")
+
+
+def _schema(**fields: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in fields.items()])
+
+
+#: One row a node of the whole list at *at*; nodes that are missing are gone.
+NODES = _schema(
+    node=pa.string(),
+    uid=pa.string(),
+    at=_TIME,
+    node_type=pa.string(),
+    ready=pa.bool_(),
+    schedulable=pa.bool_(),
+    cpu_cores=pa.float64(),
+    memory_bytes=pa.float64(),
+    pods=pa.float64(),
+    gpu_count=pa.int32(),
+    gpu_model=pa.string(),
+    disk_type=pa.string(),
+    network_bytes_per_s=pa.float64(),
+    labels=pa.string(),
+    taints=pa.string(),
+    addresses=pa.string(),
+    conditions=pa.string(),
+    capacity=pa.string(),
+    allocatable=pa.string(),
+)
+
+#: One row a sample; *scope* is ``node`` or ``pod``; finite values only.
+USAGE = _schema(
+    scope=pa.string(), namespace=pa.string(), name=pa.string(), metric=pa.string(), at=_TIME, value=pa.float64()
+)
+
+#: One row a pod that has a node, of the whole list at *at*; pods that are missing are gone.
+#: *started* is the kubelet's start, else creation. *ended* is null while the pod is not terminal.
+#: *function* is set where the label (or an unambiguous name) says so; *named* tells that the name already did.
+PLACEMENTS = _schema(
+    uid=pa.string(),
+    namespace=pa.string(),
+    pod=pa.string(),
+    node=pa.string(),
+    at=_TIME,
+    function=pa.string(),
+    named=pa.bool_(),
+    started=_TIME,
+    ended=_TIME,
+    phase=pa.string(),
+    cpu_limit_cores=pa.float64(),
+    memory_limit_bytes=pa.float64(),
+    cpu_request_cores=pa.float64(),
+    memory_request_bytes=pa.float64(),
+    labels=pa.string(),
+)
+
+#: One row a workflow object of the whole list.
+WORKFLOWS = _schema(namespace=pa.string(), workflow=pa.string(), document=pa.string())
+
+#: One row an imported activation; what an OpenWhisk page gives the store extracts itself.
+ACTIVATIONS = _schema(
+    activation_id=pa.string(),
+    function=pa.string(),
+    version=pa.string(),
+    kind=pa.string(),
+    start=_TIME,
+    end=_TIME,
+    duration_ms=pa.float64(),
+    init_ms=pa.float64(),
+    wait_ms=pa.float64(),
+    status_code=pa.int32(),
+    memory_mb=pa.int32(),
+    timeout_ms=pa.int64(),
+    concurrency=pa.int32(),
+    composite=pa.bool_(),
+    caused_by=pa.string(),
+    node=pa.string(),
+    pod=pa.string(),
+    node_type=pa.string(),
+)
+
+#: One row a declared or imported profile of a function on a node type ('' = every type); per second busy.
+PROFILES = _schema(
+    function=pa.string(),
+    node_type=pa.string(),
+    cpu_cores=pa.float64(),
+    memory_bytes=pa.float64(),
+    network_bytes_per_s=pa.float64(),
+    disk_bytes_per_s=pa.float64(),
+)
+
+#: By the name of the batch's table.
+TABLES: Mapping[str, pa.Schema] = {
+    "nodes": NODES,
+    "usage": USAGE,
+    "placements": PLACEMENTS,
+    "workflows": WORKFLOWS,
+    "activations": ACTIVATIONS,
+    "profiles": PROFILES,
+}
+
+#: Names of usage metrics, by scope; units: cores, bytes, bytes per second, fractions of time.
+METRICS: Mapping[str, tuple[str, ...]] = {
+    "node": (
+        "cpu_cores",
+        "memory_bytes",
+        "network_receive_bytes_per_s",
+        "network_transmit_bytes_per_s",
+        "disk_read_bytes_per_s",
+        "disk_write_bytes_per_s",
+        "cpu_pressure",
+        "memory_pressure",
+        "io_pressure",
+        "network_speed_bytes_per_s",
+    ),
+    "pod": (
+        "cpu_cores",
+        "memory_bytes",
+        "network_receive_bytes_per_s",
+        "network_transmit_bytes_per_s",
+        "disk_read_bytes_per_s",
+        "disk_write_bytes_per_s",
+        "cpu_throttled",
+        "cpu_pressure",
+        "memory_pressure",
+        "io_pressure",
+    ),
+}
