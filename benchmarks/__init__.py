@@ -1,0 +1,1 @@
+"""Speed and quality, measured as ratios against a floor in the same run: ``python -m benchmarks``."""

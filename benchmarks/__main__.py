@@ -1,0 +1,44 @@
+"""``python -m benchmarks [NAME...] [--scale X] [--soak]``: run the benchmarks of the table and print their figures."""
+
+import argparse
+import importlib
+import os
+import platform
+import sys
+from collections.abc import Sequence
+
+from benchmarks.figures import Figure, table
+
+#: Every benchmark, a module of this package with ``run(scale) -> list[Figure]``; soaks have ``soak(scale)``.
+BENCHMARKS = ("ingestion", "exposure", "cluster_reading", "webhook", "interference")
+DEFAULT = ("ingestion", "exposure", "cluster_reading")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked; exit 1 where a figure missed its goal."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; default {', '.join(DEFAULT)}"
+    )
+    parser.add_argument("--all", action="store_true", help="run every benchmark")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full size (default 1)")
+    parser.add_argument("--soak", action="store_true", help="run the soaks instead")
+    given = parser.parse_args(arguments)
+    if unknown := [name for name in given.names if name not in BENCHMARKS]:
+        parser.error(f"no benchmark named {unknown[0]}")
+    names = BENCHMARKS if given.all or (given.soak and not given.names) else (given.names or DEFAULT)
+    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, scale {given.scale:g}")
+    figures: list[Figure] = []
+    for name in names:
+        module = importlib.import_module(f"benchmarks.{name}")
+        job = getattr(module, "soak", None) if given.soak else module.run
+        if job is None:
+            continue
+        found = job(given.scale)
+        print(f"\n## {name}\n{table(found)}", flush=True)
+        figures += found
+    return 1 if any(figure.met is False for figure in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""What a benchmark reports, and rounds that are interleaved so that a slow minute hits every side alike."""
+
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured figure: *value* in *unit*; *ratio* is value against *floor* (same unit) where one was measured.
+
+    *spread* is the interquartile range of the rounds' values, relative to their median. *goal* says what the ratio
+    or value has to reach, in words; *met* whether it did (None: no goal).
+    """
+
+    name: str
+    value: float
+    unit: str
+    floor: float | None = None
+    ratio: float | None = None
+    spread: float | None = None
+    goal: str = ""
+    met: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one side over the rounds: the median and the relative interquartile range."""
+
+    median: float
+    spread: float
+    seconds: tuple[float, ...]
+
+
+def interleaved(sides: Mapping[str, Callable[[], object]], rounds: int = 7) -> dict[str, Timing]:
+    """Time each side once a round, in turn, after one untimed round; wall seconds by `time.perf_counter`."""
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(rounds + 1):
+        for name, side in sides.items():
+            gc.collect()
+            began = time.perf_counter()
+            side()
+            if number:
+                taken[name].append(time.perf_counter() - began)
+    return {name: timing(seconds) for name, seconds in taken.items()}
+
+
+def timing(seconds: Sequence[float]) -> Timing:
+    """Summarise the seconds of several rounds."""
+    low, middle, high = np.percentile(np.asarray(seconds), [25, 50, 75])
+    return Timing(float(middle), float((high - low) / middle) if middle else 0.0, tuple(seconds))
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """Render figures as a Markdown table."""
+    rows = ["| figure | value | floor | ratio | spread | goal | met |", "|---|---|---|---|---|---|---|"]
+    for figure in figures:
+        cells = (
+            f"{figure.name}{f' ({figure.note})' if figure.note else ''}",
+            f"{figure.value:.4g} {figure.unit}",
+            "" if figure.floor is None else f"{figure.floor:.4g} {figure.unit}",
+            "" if figure.ratio is None else f"{figure.ratio:.2f}",
+            "" if figure.spread is None else f"{figure.spread:.0%}",
+            figure.goal,
+            {None: "", True: "yes", False: "NO"}[figure.met],
+        )
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)

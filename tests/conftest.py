@@ -1,0 +1,24 @@
+"""Shared fixtures; what needs files or programs from outside the checkout skips and says why."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("COLOCATION_SHARED", REPOSITORY.parent / "shared"))
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def real() -> Path:
+    """The directory of real inputs, which is not part of the repository."""
+    directory = SHARED / "data" / "real"
+    if not directory.is_dir():
+        pytest.skip(f"real inputs are not at {directory} (set COLOCATION_SHARED)")
+    return directory
