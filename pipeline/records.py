@@ -80,6 +80,49 @@ class Pod(msgspec.Struct, frozen=True):
         return self.phase in ("Succeeded", "Failed")
 
 
+class Action(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One function of a workflow as its designer described it.
+
+    Amounts are base units (cores, bytes). *optimization_goal*, *importance* and the levels of *performance_profile*
+    (``low``, ``medium``, ``high``) are lower case. *extra_resources* are needed, *preferred_resources* wished for;
+    both by node label name or short name (``gpu``, ``diskType``). *annotations* are kept as they came.
+    """
+
+    name: str
+    id: str = ""
+    version: str = ""
+    runtime: str = ""
+    optimization_goal: str = ""
+    importance: str = ""
+    cpu_request: float | None = None
+    cpu_limit: float | None = None
+    memory_request: float | None = None
+    memory_limit: float | None = None
+    extra_resources: dict[str, bool | int | float | str] = {}
+    preferred_resources: dict[str, bool | int | float | str] = {}
+    performance_profile: dict[str, str] = {}
+    uses_service: tuple[str, ...] = ()
+    annotations: dict[str, object] = {}
+
+
+class Workflow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A workflow object: its actions, and *order*, the action ids in the order of execution.
+
+    *cluster* is "" where the workflow does not say. *annotations* are the object's own, kept as they came.
+    """
+
+    namespace: str
+    name: str
+    id: str = ""
+    cluster: str = ""
+    execution: str = ""
+    native: bool = False
+    platform: str = ""
+    order: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()
+    annotations: dict[str, object] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """One Prometheus series: float64 arrays of equal length, times in epoch seconds ascending; NaN kept."""
