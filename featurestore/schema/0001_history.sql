@@ -16,7 +16,7 @@ CREATE TABLE node_specs (            -- one row for each time a node's facts cha
 CREATE TABLE usage (                 -- one row per scope, metric and step
     cluster VARCHAR NOT NULL, scope VARCHAR NOT NULL,                -- scope: node | pod
     namespace VARCHAR NOT NULL, name VARCHAR NOT NULL,               -- namespace '' for nodes
-    metric VARCHAR NOT NULL, at TIMESTAMPTZ NOT NULL, value DOUBLE NOT NULL
+    metric VARCHAR NOT NULL, "at" TIMESTAMPTZ NOT NULL, value DOUBLE NOT NULL
 );
 
 CREATE TABLE placements (            -- the life of a pod on a node; one row a pod uid
@@ -54,7 +54,7 @@ CREATE TABLE declared_profiles (     -- imported from files or stated by workflo
 );
 
 CREATE TABLE watermarks (            -- up to when a source is known
-    cluster VARCHAR NOT NULL, source VARCHAR NOT NULL, scope VARCHAR NOT NULL, at TIMESTAMPTZ NOT NULL
+    cluster VARCHAR NOT NULL, source VARCHAR NOT NULL, scope VARCHAR NOT NULL, "at" TIMESTAMPTZ NOT NULL
 );
 
 CREATE TABLE runs (                  -- every collection and every learning run

@@ -30,7 +30,7 @@ CREATE TABLE latencies (             -- undisturbed or not: what was answered, i
 );
 
 CREATE TABLE decisions (
-    decision VARCHAR NOT NULL, at TIMESTAMPTZ NOT NULL, cluster VARCHAR NOT NULL, namespace VARCHAR NOT NULL,
+    decision VARCHAR NOT NULL, "at" TIMESTAMPTZ NOT NULL, cluster VARCHAR NOT NULL, namespace VARCHAR NOT NULL,
     pod VARCHAR NOT NULL, function VARCHAR NOT NULL, mode VARCHAR NOT NULL, snapshot VARCHAR NOT NULL,
     satisfiable BOOLEAN NOT NULL, outcome VARCHAR NOT NULL,          -- patched | unchanged | left_alone | failed_open
     document VARCHAR NOT NULL                                        -- the recommendation as JSON

@@ -1,0 +1,180 @@
+"""The one helper that opens the DuckDB file: open, one transaction, close, with retry.
+
+DuckDB admits one process while the file is open for writing, so nobody keeps it open: work that takes long prepares
+outside (`staging`) and holds the file for one transaction only, `HOLD` at most; a longer hold is logged.
+"""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+import structlog
+from duckdb import DuckDBPyConnection
+
+from featurestore.store import migrations
+from pipeline.errors import BadInput, ColocationError, Permanent, Temporary
+
+T = TypeVar("T")
+
+#: No transaction should hold the file longer.
+HOLD = timedelta(seconds=2)
+
+_log = structlog.get_logger(__name__)
+
+# The lock on the file belongs to the process and not to a handle, so that a second handle in this process would be
+# let in, and closing it would give the first one's lock away: threads take turns here.
+_TURNS: dict[str, threading.Lock] = {}
+_TURNS_LOCK = threading.Lock()
+
+
+@contextmanager
+def staging(spill: Path | None = None) -> Iterator[DuckDBPyConnection]:
+    """Open an in-memory DuckDB in UTC to prepare work in; what exceeds its memory goes to the directory *spill*."""
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": "1GB",
+        "threads": min(4, os.cpu_count() or 1),
+        "autoinstall_known_extensions": "false",
+        "temp_directory": str(spill) if spill is not None else "",
+    }
+    with duckdb.connect(":memory:", config=config) as con:
+        con.execute("SET TimeZone = 'UTC'")
+        yield con
+
+
+class Store:
+    """The DuckDB file at *path*, which is created and migrated when it is first used.
+
+    *deadline* is how long to wait for the file while another process holds it. A store holds nothing between calls,
+    may be shared by threads, and is handed to a child process as it is.
+    """
+
+    def __init__(self, path: Path, deadline: timedelta = timedelta(seconds=30)) -> None:
+        self.path = Path(path)
+        self.deadline = deadline
+
+    @property
+    def spill(self) -> Path:
+        """Where prepared work goes that exceeds memory: beside the file, as DuckDB itself has it."""
+        return self.path.with_name(f"{self.path.name}.tmp")
+
+    def write(self, work: Callable[[DuckDBPyConnection], T], prepared: DuckDBPyConnection | None = None) -> T:
+        """Do *work* in one transaction and return what it returns; on any exception nothing of it stays.
+
+        The tables of the store are found by their bare names. *prepared* is a `staging` connection whose temporary
+        tables the work reads. Raises `BadInput` where the file is no store and `Temporary` when the deadline passes.
+        """
+        if prepared is not None:
+            return self._transact(prepared, work, read_only=False)
+        with staging(self.spill) as con:
+            return self._transact(con, work, read_only=False)
+
+    def read(self, work: Callable[[DuckDBPyConnection], T]) -> T:
+        """Do *work* in one read-only transaction, beside other readers; otherwise as `write`.
+
+        *work* returns values or Arrow tables, never a relation or a cursor: the file is closed afterwards.
+        """
+        with staging(self.spill) as con:
+            return self._transact(con, work, read_only=True)
+
+    def _transact(self, con: DuckDBPyConnection, work: Callable[[DuckDBPyConnection], T], *, read_only: bool) -> T:
+        until = time.monotonic() + self.deadline.total_seconds()
+        with self._turn(until):
+            try:
+                if not self.path.exists():
+                    migrations.create(self.path)
+                elif read_only and self._outdated(con, until):
+                    self._attached(con, lambda _: None, until, read_only=False)
+                return self._attached(con, work, until, read_only=read_only)
+            except duckdb.IOException as error:
+                raise _explained(self.path, error) from error
+            except duckdb.OutOfMemoryException as error:
+                raise Permanent("store", "out_of_memory", f"{self.path}: {_line(error)}") from error
+
+    def _outdated(self, con: DuckDBPyConnection, until: float) -> bool:
+        return self._attached(con, migrations.version, until, read_only=True) < migrations.newest()
+
+    def _attached(
+        self, con: DuckDBPyConnection, work: Callable[[DuckDBPyConnection], T], until: float, *, read_only: bool
+    ) -> T:
+        self._attach(con, until, read_only)
+        opened = time.monotonic()
+        try:
+            con.execute("USE store")
+            migrations.migrate(con, self.path, read_only=read_only)
+            con.execute("BEGIN")
+            try:
+                result = work(con)
+                con.execute("COMMIT")
+            except BaseException:
+                _abandon(con)
+                raise
+            return result
+        finally:
+            con.execute("USE memory")
+            con.execute("DETACH store")
+            held = time.monotonic() - opened
+            if held > HOLD.total_seconds():
+                _log.warning("store held long", path=str(self.path), seconds=round(held, 2))
+
+    def _attach(self, con: DuckDBPyConnection, until: float, read_only: bool) -> None:
+        pause = 0.005
+        statement = "ATTACH ? AS store (READ_ONLY)" if read_only else "ATTACH ? AS store"
+        while True:
+            try:
+                con.execute(statement, [str(self.path)])
+                return
+            except duckdb.IOException as error:
+                if "Could not set lock" not in str(error):
+                    raise
+                if time.monotonic() + pause > until:
+                    raise self._busy() from error
+            time.sleep(random.uniform(pause / 2, pause))
+            pause = min(pause * 1.5, 0.1)
+
+    @contextmanager
+    def _turn(self, until: float) -> Iterator[None]:
+        with _TURNS_LOCK:
+            turn = _TURNS.setdefault(os.path.realpath(self.path), threading.Lock())
+        if not turn.acquire(timeout=max(0.0, until - time.monotonic())):
+            raise self._busy()
+        try:
+            yield
+        finally:
+            turn.release()
+
+    def _busy(self) -> Temporary:
+        waited = f"{self.deadline.total_seconds():g} s"
+        return Temporary("store", "locked", f"{self.path}: held by another process for longer than {waited}")
+
+
+def _abandon(con: DuckDBPyConnection) -> None:
+    try:
+        con.execute("ROLLBACK")
+    except duckdb.Error:  # a fatal error has ended the transaction already; the first error is what counts
+        _log.debug("nothing to roll back")
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+def _explained(path: Path, error: duckdb.IOException) -> ColocationError:
+    if path.is_dir():
+        return BadInput(f"{path}: is a directory, not a DuckDB file")
+    if not path.parent.is_dir():
+        return BadInput(f"{path}: no such directory as {path.parent}")
+    text = _line(error)
+    if "not a valid DuckDB database" in text:
+        return BadInput(f"{path}: not a DuckDB database")
+    if "Could not read enough bytes" in text or "Corrupt" in text:
+        return BadInput(f"{path}: a damaged DuckDB database ({text})")
+    if "Permission denied" in text or "Read-only file system" in text or "Cannot open file" in text:
+        return BadInput(f"{path}: cannot be opened for writing ({text})")
+    return Permanent("store", "io", f"{path}: {text}")
