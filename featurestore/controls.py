@@ -1,0 +1,103 @@
+"""What else may have slowed a run: the control columns of one victim's regression.
+
+Groups are random effects (their variance is estimated, zero where the data show none) except ``fixed``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from featurestore.concurrency import Concurrency, mean
+from featurestore.evidence import Floats, Ints, Options, VictimDesign
+
+#: The half of the records' resolution: what a duration of 0 ms stands for, seconds.
+HALF_MILLISECOND = 5e-4
+_DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """Control columns *values* [n, q], the group of each [q] and the clusters of the errors [n].
+
+    Group 0 (``fixed``) holds first one column per node type (*types*), then the others that are not penalised.
+    *placebo* [P] are the functions whose cluster-wide concurrency are the last P columns.
+    """
+
+    values: Floats
+    group: Ints
+    types: Ints
+    placebo: Ints
+    cluster: Ints
+    block: Ints
+
+
+def _hats(position: Floats, knots: int) -> Floats:
+    """Return piecewise linear basis columns [n, knots] over *position* in 0..1 (de Boor's order two)."""
+    distance = np.abs(position[:, None] * (knots - 1) - np.arange(knots))
+    return np.maximum(0.0, 1.0 - distance)
+
+
+def _known(values: Floats | None, rows: Ints) -> Floats | None:
+    """Return a 0..1 series with the unknown at its mean, or nothing when it never varies."""
+    if values is None:
+        return None
+    part = values[rows]
+    seen = np.isfinite(part)
+    if not seen.any():
+        return None
+    filled = np.where(seen, part, part[seen].mean())
+    return filled - filled.mean() if np.ptp(filled) > 1e-9 else None
+
+
+def _one_hot(codes: Ints) -> tuple[Floats, Ints]:
+    present, inverse = np.unique(codes, return_inverse=True)
+    return np.eye(len(present))[inverse], present
+
+
+def build(
+    design: VictimDesign, rows: Ints, load: Floats, columns: Ints, concurrency: Concurrency | None, options: Options
+) -> Controls:
+    """Return the controls of *rows* of *design*; *load* [n] is the mean number of other runs on the node.
+
+    The load column is what exceeds the upper third of loads: a linear load would be the sum of the exposures and
+    would take the slowdown that all aggressors have in common.
+    """
+    start, node = design.start[rows], design.node[rows]
+    n = len(rows)
+    types, present = _one_hot(design.node_type[rows])
+    fixed = [types]
+    cold = design.cold[rows]
+    if cold.any() and not cold.all():
+        fixed.append(cold[:, None].astype(np.float64))
+    window = float(np.ptp(start))
+    position = (start - start.min()) / max(window, 1.0)
+    groups: list[Floats] = []
+    if np.ptp(load) > 1e-9:
+        groups.append(np.stack([np.maximum(0.0, load - knot) for knot in np.quantile(load, [0.6, 0.85, 0.95])], axis=1))
+    if window > 1.5 * _DAY:
+        angle = 2 * np.pi * (start % _DAY) / _DAY
+        groups.append(np.stack([f(k * angle) for k in (1, 2) for f in (np.sin, np.cos)], axis=1))
+    knots = int(np.clip(n // 60, 0, options.blocks))
+    if knots >= 3:
+        groups.append(_hats(position, knots))
+    block = np.minimum((position * options.blocks).astype(np.int64), options.blocks - 1)
+    nodes, _ = _one_hot(node)
+    if nodes.shape[1] > 1:
+        groups.append(nodes)
+        days = int(np.clip(n // (30 * nodes.shape[1]), 0, 12))
+        if days > 1:
+            groups.append(_one_hot(node * days + block * days // options.blocks)[0])
+    for series in (design.throttled, design.pressure):
+        values = _known(series, rows)
+        if values is not None:
+            fixed.append(values[:, None])
+    placebo = np.zeros(0, np.int64)
+    if concurrency is not None and nodes.shape[1] > 1:
+        everywhere = mean(concurrency, np.array([concurrency.functions]), start, design.end[rows])
+        groups.append(np.concatenate([everywhere, np.sqrt(np.maximum(everywhere - 1.0, 0.0))], axis=1))
+        placebo = columns
+        groups.append(mean(concurrency, placebo, start, design.end[rows]))
+    values = np.concatenate([*fixed, *(part - part.mean(axis=0) for part in groups)], axis=1)
+    sizes = [sum(part.shape[1] for part in fixed), *(part.shape[1] for part in groups)]
+    cluster = np.unique(node * options.blocks + block, return_inverse=True)[1]
+    return Controls(values, np.repeat(np.arange(len(sizes)), sizes), present, placebo, cluster.astype(np.int64), block)

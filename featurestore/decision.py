@@ -1,0 +1,179 @@
+"""Which pairs interfere: false-discovery control, placebo, and a two-group empirical Bayes over all pairs.
+
+Sources: Benjamini and Hochberg, J. R. Statist. Soc. B 57 (1995) 289; Efron, Large-Scale Inference (2010), ch. 2
+and 5 (two groups); Laird, J. Am. Statist. Assoc. 73 (1978) 805 (the mixing distribution by EM on a grid).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special, stats
+
+from featurestore.evidence import Bools, Floats, Ints, Options, VictimFit
+
+OBSERVED, PREDICTED, UNKNOWN, SHARED_CAUSE = "observed", "predicted", "unknown", "shared_cause"
+
+
+@dataclass(frozen=True, slots=True)
+class PairTable:
+    """One row a pair, columns of equal length; see the snapshot's ``pairs`` for units.
+
+    *status* is observed, predicted, unknown or shared_cause; *probability* that the slowdown exceeds the least
+    effect; *slowdown*, *low*, *high* the posterior median and interval (NaN where unknown); *discovered* whether
+    the test against the least effect survives the false-discovery control; *placebo*, *placebo_se* per pair.
+    """
+
+    victim: Ints
+    aggressor: Ints
+    status: list[str]
+    slowdown: Floats
+    low: Floats
+    high: Floats
+    probability: Floats
+    effective_overlaps: Floats
+    activations: Ints
+    discovered: Bools
+    placebo: Floats
+    placebo_se: Floats
+
+
+def benjamini_hochberg(p: Floats, level: float) -> Bools:
+    """Return which of the p values [k] are discoveries at false-discovery rate *level*; NaN never is."""
+    found = np.zeros(len(p), bool)
+    known = np.flatnonzero(np.isfinite(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    passed = np.flatnonzero(p[order] <= level * np.arange(1, len(order) + 1) / max(len(order), 1))
+    if len(passed):
+        found[order[: passed[-1] + 1]] = True
+    return found
+
+
+_GRID = np.concatenate([np.linspace(-0.15, 0.3, 91), np.geomspace(0.31, 6.0, 70)])
+
+
+@dataclass(frozen=True, slots=True)
+class TwoGroups:
+    """A mixture over slowdowns: *null* and *interfering* densities on *grid* [G] (mass by point), share *share*."""
+
+    grid: Floats
+    null: Floats
+    interfering: Floats
+    share: float
+    widening: float
+
+
+def _groups(null_sd: float, middle: float, width: float, least: float) -> tuple[Floats, Floats]:
+    """Return the masses of both groups: a normal at 0 up to *least*, a lognormal above it."""
+    cell = np.gradient(_GRID)
+    null = np.where(least >= _GRID, np.exp(-0.5 * (_GRID / null_sd) ** 2), 0.0) * cell
+    positive = np.maximum(_GRID, 1e-3)
+    slab = np.where(least < _GRID, np.exp(-0.5 * ((np.log(positive) - middle) / width) ** 2) / positive, 0.0) * cell
+    return null / null.sum(), slab / slab.sum()
+
+
+def likelihood(estimate: Floats, error: Floats, grid: Floats = _GRID) -> Floats:
+    """Return the normal likelihood [k, G] of each grid slowdown, scaled to a row maximum of 1; NaN says nothing."""
+    known = np.isfinite(estimate) & np.isfinite(error) & (error > 0)
+    z = (np.where(known, estimate, 0.0)[:, None] - grid) / np.where(known, error, np.inf)[:, None]
+    square = 0.5 * z * z
+    return np.exp(-(square - square.min(axis=1, keepdims=True)))
+
+
+def two_groups(estimate: Floats, error: Floats, least: float, prior: Floats | None = None) -> TwoGroups:
+    """Fit the two groups to estimates [k] with standard errors by marginal maximum likelihood (EM).
+
+    *prior* [k] are prior probabilities of interfering, pair by pair; their odds are shifted by one common factor.
+    """
+    use = np.isfinite(estimate) & np.isfinite(error) & (error > 0) & (error < 1.0)
+    x, s = estimate[use], error[use]
+    null_sd, middle, width, share = 0.015, float(np.log(0.35)), 0.7, 0.12
+    odds = np.zeros(len(x)) if prior is None else special.logit(np.clip(prior[use], 1e-4, 1 - 1e-4))
+    if prior is not None:
+        odds -= special.logit(share)
+    widening = _widening(x, s)
+    table = likelihood(x, s * widening)
+    for _ in range(60 if len(x) else 0):
+        null, slab = _groups(null_sd, middle, width, least)
+        chance = special.expit(odds + special.logit(share))
+        below, above = table * null, table * slab
+        f0, f1 = below.sum(axis=1), above.sum(axis=1)
+        inside = chance * f1 / np.maximum(chance * f1 + (1 - chance) * f0, 1e-300)
+        mass1 = (inside / np.maximum(f1, 1e-300)) @ above
+        mass0 = ((1 - inside) / np.maximum(f0, 1e-300)) @ below
+        # a handful of imagined pairs keeps a small table from claiming certainty about the groups
+        logs = np.log(np.maximum(_GRID, 1e-3))
+        middle = float((mass1 @ logs + 4 * np.log(0.35)) / (mass1.sum() + 4))
+        width = float(np.clip(np.sqrt((mass1 @ (logs - middle) ** 2 + 4 * 0.5) / (mass1.sum() + 4)), 0.3, 1.2))
+        null_sd = float(np.clip(np.sqrt((mass0 @ _GRID**2 + 20 * 0.015**2) / (mass0.sum() + 20)), 0.004, 0.03))
+        gap = special.logit((inside.sum() + 2.4) / (len(x) + 20)) - special.logit((chance.sum() + 2.4) / (len(x) + 20))
+        share = float(np.clip(special.expit(special.logit(share) + gap), 0.002, 0.6))
+    null, slab = _groups(null_sd, middle, width, least)
+    return TwoGroups(_GRID, null, slab, share, widening)
+
+
+def _widening(estimate: Floats, error: Floats) -> float:
+    """Return by how much the errors are understated, from the estimates below zero (Efron's empirical null)."""
+    z = estimate / error
+    below = z[z < 0]
+    return float(np.clip(np.sqrt(np.mean(np.minimum(below, 4.0) ** 2)), 1.0, 2.0)) if len(below) >= 30 else 1.0
+
+
+def posterior(groups: TwoGroups, estimate: Floats, error: Floats, prior: Floats, interval: float) -> tuple[Floats, ...]:
+    """Return probability, median, low and high [k] of the slowdown given estimates [k] and prior [k]."""
+    mixed = prior[:, None] * groups.interfering + (1 - prior[:, None]) * groups.null
+    mass = likelihood(estimate, error * groups.widening, groups.grid) * mixed
+    mass /= mass.sum(axis=1, keepdims=True)
+    total = np.cumsum(mass, axis=1)
+    probability = mass[:, groups.interfering > 0].sum(axis=1)
+
+    def quantile(level: float) -> Floats:
+        at = np.argmax(total >= level, axis=1)
+        found: Floats = groups.grid[at]
+        return found
+
+    tail = (1 - interval) / 2
+    return probability, quantile(0.5), quantile(tail), quantile(1 - tail)
+
+
+def decide(fits: Sequence[VictimFit], options: Options | None = None, prior: Floats | None = None) -> PairTable:
+    """Decide on every pair that met (and, with *prior* [F, F] victim by aggressor, on every other pair too).
+
+    *prior* holds out-of-fold probabilities of interfering, NaN where nothing is predicted. Below
+    ``options.min_overlaps`` a pair is ``predicted`` where there is a prior, else ``unknown`` (NaN estimates).
+    """
+    options = options or Options()
+    f = len(fits[0].slowdown) if fits else 0
+    victim = np.repeat([fit.victim for fit in fits], f).astype(np.int64)
+    aggressor = np.tile(np.arange(f), len(fits))
+
+    def column(name: str) -> Floats:
+        return np.concatenate([getattr(fit, name) for fit in fits]) if fits else np.zeros(0)
+
+    estimate, error, met = column("slowdown"), column("se"), column("activations")
+    overlaps, placebo, placebo_se = column("effective_overlaps"), column("placebo"), column("placebo_se")
+    own = np.full(len(victim), np.nan) if prior is None else prior[victim, aggressor]
+    enough = overlaps >= options.min_overlaps
+    groups = two_groups(
+        np.where(enough, estimate, np.nan), error, options.min_effect, None if prior is None else np.nan_to_num(own, nan=0.12)
+    )
+    base = np.full(len(victim), groups.share)
+    if prior is not None:
+        shifted = special.expit(
+            special.logit(np.clip(own, 1e-4, 1 - 1e-4)) + special.logit(groups.share) - special.logit(0.12)
+        )
+        base = np.where(np.isfinite(own), shifted, groups.share)
+    probability, slowdown, low, high = posterior(groups, estimate, error, base, options.interval)
+    p = stats.norm.sf((estimate - options.min_effect) / np.where(error > 0, error * groups.widening, np.nan))
+    discovered = benjamini_hochberg(np.where(enough, p, np.nan), options.false_discovery)
+    shown = benjamini_hochberg(stats.norm.sf(placebo / np.where(placebo_se > 0, placebo_se, np.nan)), 0.01)
+    known = np.isfinite(estimate)
+    status = np.where(enough & known, OBSERVED, np.where(np.isfinite(own), PREDICTED, UNKNOWN)).astype(object)
+    status[(status == OBSERVED) & shown & ~discovered & (probability < 0.5)] = SHARED_CAUSE
+    blank = status == UNKNOWN
+    for values in (probability, slowdown, low, high):
+        values[blank] = np.nan
+    return PairTable(
+        victim, aggressor, status.tolist(), slowdown, low, high, probability, overlaps, met.astype(np.int64),
+        discovered, placebo, placebo_se,
+    )  # fmt: skip

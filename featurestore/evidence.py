@@ -1,0 +1,83 @@
+"""The values that the interference estimator takes and gives (described at `featurestore.interference`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the estimator and the decision take as given; the defaults hold for any cluster."""
+
+    min_rows: int = 20  #: a victim with fewer successful activations is not fitted
+    max_rows: int = 200_000  #: more rows are thinned evenly: time and memory stay bounded, errors are tiny there
+    min_overlaps: float = 30.0  #: effective overlaps below which a pair's own evidence decides nothing
+    min_effect: float = 0.05  #: slowdown that counts as interference
+    false_discovery: float = 0.10  #: Benjamini-Hochberg level
+    interval: float = 0.90  #: mass of the stated interval
+    column_overlaps: float = 2.0  #: rarer co-runners share one column
+    max_columns: int = 400  #: the most overlapping co-runners have a column of their own
+    huber: float = 2.0  #: residuals beyond so many standard deviations are pulled in
+    prior_sd: float = 1.0  #: light ridge: standard deviation of a slowdown beforehand
+    stretch: bool = True  #: exposures corrected for the time that the slowdown itself adds
+    blocks: int = 24  #: time blocks of the clustered errors over the window
+    iterations: int = 25  #: Gauss-Newton steps at most
+
+
+@dataclass(frozen=True, slots=True)
+class VictimDesign:
+    """The evidence of one victim: n activations, F functions.
+
+    *execution* [n] is duration minus initialisation, seconds; *start*, *end* [n] seconds UTC of the whole run;
+    *node*, *node_type* [n] codes; *indptr* [n + 1], *indices*, *values* the sparse exposure rows (CSR, columns
+    0..F-1; self-pairs count the others). *throttled*, *pressure* [n] in 0..1, NaN where not known.
+    """
+
+    victim: int
+    functions: int
+    execution: Floats
+    start: Floats
+    end: Floats
+    cold: Bools
+    node: Ints
+    node_type: Ints
+    indptr: Ints
+    indices: Ints
+    values: Floats
+    throttled: Floats | None = None
+    pressure: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VictimFit:
+    """What one victim's activations say about each aggressor; arrays [F], NaN where nothing can be said.
+
+    *slowdown* and *se* are the estimate and its standard error before any prior; *placebo* and *placebo_se* the
+    effect on the log execution of one more activation of the same function anywhere in the cluster;
+    *effective_overlaps* the sums of exposures; *activations* how many of the victim's runs met the aggressor.
+    *reason* says why nothing was fitted (empty: fitted). *columns* [m], *precision* [m, m]: the inverse covariance
+    of ``slowdown[columns]``, all controls integrated out. *base* maps a node type to the undisturbed execution in
+    seconds; *noise* is the standard deviation of the log; *drift* the mean residual of the newest time block over
+    its standard error.
+    """
+
+    victim: int
+    rows: int
+    reason: str
+    slowdown: Floats
+    se: Floats
+    placebo: Floats
+    placebo_se: Floats
+    effective_overlaps: Floats
+    activations: Ints
+    columns: Ints
+    precision: Floats
+    base: Mapping[int, float] = field(default_factory=dict)
+    noise: float = float("nan")
+    drift: float = float("nan")

@@ -1,0 +1,144 @@
+"""Who disturbs whom: the joint regression of one victim on all its co-runners (plain arrays, no clock, no database).
+
+How an engine uses it, for the functions 0..F-1 of one cluster::
+
+    concurrency = featurestore.concurrency.build(function, start, end, F)      # once, over all activations
+    fits = [fit_victim(design, concurrency, options) for design in designs]    # one per victim, any order, anywhere
+    table = featurestore.pairs.learn(fits, profiles, options)                  # a featurestore.decision.PairTable
+
+A `VictimDesign` holds only evidence: successful activations on a known node, no sequences or conductors. Their
+exposure counts every co-runner on the node, also failed ones. All times are seconds, all slowdowns fractions
+(.25 = 25 % longer beside one always-running aggressor).
+
+Model, for activation i of victim a on a node of type k::
+
+    log(execution_i) = base[a, k] + controls_i + log(1 + sum_b g(E_ib, S_ab)) + noise
+    g(E, S) = S E / (1 + S max(0, 1 - E))
+
+E_ib is the time-averaged number of other activations of b on the node while i ran. A neighbour that slows the
+victim's progress to 1 / (1 + S) stretches the very time that is averaged over; g is S E corrected for this
+stretch (equal to it at E = 1 and to first order in S). Controls: cold start, node load above its usual, time of
+day and slow drift, node and time block, cluster-wide concurrency (linear and square root), each neighbour's
+concurrency in the whole cluster (the placebo), throttling and memory pressure where given.
+
+Sources: Huber, Robust Statistics (1981), ch. 7, for the weights; MacKay, Neural Computation 4 (1992) 415, for
+the variances of the groups of random controls; Liang and Zeger, Biometrika 73 (1986) 13, for the clustered errors.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from featurestore import controls as control
+from featurestore.concurrency import Concurrency
+from featurestore.evidence import Floats, Ints, Options, VictimDesign, VictimFit
+from featurestore.regression import fit
+
+__all__ = ["Options", "VictimDesign", "VictimFit", "fit_victim", "overlaps"]
+
+#: Standard errors beyond this say nothing that a person could use.
+_WIDEST = 10.0
+
+
+def overlaps(design: VictimDesign) -> tuple[Floats, Ints]:
+    """Return effective overlaps [F] (sums of exposures) and the number of runs [F] that met each function."""
+    met = design.values > 0
+    effective = np.bincount(design.indices, weights=design.values, minlength=design.functions)
+    return effective, np.bincount(design.indices[met], minlength=design.functions).astype(np.int64)
+
+
+def fit_victim(
+    design: VictimDesign, concurrency: Concurrency | None = None, options: Options | None = None
+) -> VictimFit:
+    """Fit one victim. Poor evidence never raises or warns: `VictimFit.reason` says why nothing is known.
+
+    *concurrency* is the whole cluster's (`featurestore.concurrency.build`); without it, or on a single node, there
+    is no placebo (NaN). Deterministic. Time O(n (m + q)^2) for m aggressors and q controls, memory O(n (m + q)).
+    """
+    options = options or Options()
+    effective, met = overlaps(design)
+    rows = np.flatnonzero(np.isfinite(design.execution) & (design.execution >= 0))
+    if len(rows) > options.max_rows:
+        rows = rows[np.linspace(0, len(rows) - 1, options.max_rows).astype(np.int64)]
+    columns = np.flatnonzero(effective >= options.column_overlaps)
+    if len(columns) > options.max_columns:
+        columns = np.sort(columns[np.argsort(-effective[columns], kind="stable")[: options.max_columns]])
+    y = np.log(np.maximum(design.execution[rows], control.HALF_MILLISECOND))
+    reason = _hopeless(y, columns, options)
+    if reason:
+        return _nothing(design, reason, len(rows), effective, met)
+    shape = (len(design.indptr) - 1, design.functions)
+    matrix = sparse.csr_matrix((design.values, design.indices, design.indptr), shape=shape)[rows]
+    load = np.asarray(matrix.sum(axis=1)).ravel()
+    exposure = matrix[:, columns].toarray()
+    rest = load - exposure.sum(axis=1)
+    if np.ptp(rest) > 1e-9:
+        exposure = np.concatenate([exposure, rest[:, None]], axis=1)
+    known = control.build(design, rows, load, columns, concurrency, options)
+    found = fit(y, known.values, known.group, exposure, known.cluster, options)
+    m, q = len(columns), known.values.shape[1]
+    if not found.converged and not np.all(np.isfinite(found.slowdown)):
+        return _nothing(design, "the fit did not converge", len(rows), effective, met)
+    wider = np.maximum(found.inflation[:m], 1.0)
+    se = np.sqrt(np.diag(found.covariance)[q : q + m] * wider)
+    information = np.diag(found.precision)[:m]
+    sure = (se < min(_WIDEST, 0.9 * options.prior_sd)) & (information > 0)
+    fitted = _nothing(design, "", len(rows), effective, met)
+    fitted.slowdown[columns] = np.where(sure, found.slowdown[:m], np.nan)
+    fitted.se[columns] = np.where(sure, se, np.nan)
+    first = q - len(known.placebo)
+    fitted.placebo[known.placebo] = found.beta[first:]
+    fitted.placebo_se[known.placebo] = np.sqrt(np.diag(found.covariance)[first:q])
+    base = {int(kind): float(np.exp(value)) for kind, value in zip(known.types, found.beta, strict=False)}
+    return VictimFit(
+        design.victim,
+        len(rows),
+        "",
+        fitted.slowdown,
+        fitted.se,
+        fitted.placebo,
+        fitted.placebo_se,
+        effective,
+        met,
+        columns,
+        found.precision[:m, :m],
+        base,
+        found.noise,
+        _drift(found.residual, known.block),
+    )
+
+
+def _hopeless(y: Floats, columns: Ints, options: Options) -> str:
+    """Return why no estimate can be made, or nothing."""
+    if len(y) < options.min_rows:
+        return "too few activations"
+    if float(np.ptp(y)) < 1e-9:
+        return "constant duration"
+    if len(columns) == 0:
+        return "never ran beside another"
+    return ""
+
+
+def _nothing(design: VictimDesign, reason: str, rows: int, effective: Floats, met: Ints) -> VictimFit:
+    def unknown() -> Floats:
+        return np.full(design.functions, np.nan)
+
+    return VictimFit(
+        design.victim,
+        rows,
+        reason,
+        unknown(),
+        unknown(),
+        unknown(),
+        unknown(),
+        effective,
+        met,
+        np.zeros(0, np.int64),
+        np.zeros((0, 0)),
+    )
+
+
+def _drift(residual: Floats, block: Ints) -> float:
+    """Return the mean residual of the newest time block over its standard error."""
+    newest = residual[block == block.max()]
+    spread = float(np.std(residual))
+    return float(np.mean(newest) / spread * np.sqrt(len(newest))) if spread > 0 else 0.0

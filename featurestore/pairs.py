@@ -1,0 +1,15 @@
+"""From the fits of all victims to the table of pairs: decide, predict what was never seen, decide again."""
+
+from collections.abc import Sequence
+
+from featurestore.decision import PairTable, decide
+from featurestore.evidence import Floats, Options, VictimFit
+
+
+def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Options | None = None) -> PairTable:
+    """Return the pair table of all *fits* (one per function, in order of the function's index).
+
+    *profiles* [F, R] are resource profiles (any non-negative units, NaN where not known), the basis of predictions
+    for pairs seen little or never; without them such pairs are predicted from the others' estimates alone.
+    """
+    return decide(fits, options)
