@@ -34,7 +34,7 @@ def parse(field: str, text: object) -> float:
 def _of_text(text: str) -> float:
     if _GRAMMAR.fullmatch(text) is None:
         raise ValueError(text)
-    return _checked(float(parse_quantity(text)))
+    return _checked(float(parse_quantity(text)))  # type: ignore[no-untyped-call]
 
 
 def _checked(amount: float) -> float:
