@@ -104,8 +104,10 @@ class PrometheusSettings(Group):
     )
     timeout: Span = Field(timedelta(seconds=60), description="limit of one request")
     queries: dict[str, str] = Field(
-        default_factory=dict, description="PromQL by metric name, replacing the built-in query"
+        default_factory=dict,
+        description="PromQL by scope and metric (`node.cpu_cores`), replacing the built-in query; empty: leave it out",
     )
+    match: str = Field("", description='label matchers that all series of this cluster have, such as cluster="c1"')
 
     @model_validator(mode="after")
     def _one_kind_of_login(self) -> "PrometheusSettings":

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipeline.errors import SourceError
+
 Labels = Mapping[str, str]
 
 
@@ -160,7 +162,8 @@ class Refusal:
 class Batch:
     """What one collection brought for one table: columns in Arrow, or files of JSON records for DuckDB to read.
 
-    *watermark* is the time up to which the source is now known, if the collection moved it.
+    *watermark* is the time up to which the source is now known, if the collection moved it. *failures* is what the
+    source failed to give although the rest of this batch came: the run is partial.
     """
 
     table: str
@@ -169,3 +172,4 @@ class Batch:
     refused: tuple[Refusal, ...] = ()
     watermark: datetime | None = None
     scope: str = ""
+    failures: tuple[SourceError, ...] = ()

@@ -1,0 +1,29 @@
+"""URLs as they may be shown: without user, password, query and fragment, in any of which a secret may stand."""
+
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from pipeline.errors import BadInput
+
+
+def split(field: str, url: str) -> SplitResult:
+    """Parse an http or https base URL; `BadInput` names *field*, not the URL, which may hold a secret."""
+    try:
+        parts = urlsplit(url.strip())
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise BadInput(f"{field}: not a URL of the form http(s)://HOST[:PORT][/PATH]")
+    return parts
+
+
+def without_credentials(parts: SplitResult) -> str:
+    """The URL of *parts* without credentials, query and fragment, and without a slash at its end."""
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """A source's own words in one line of at most *limit* characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
