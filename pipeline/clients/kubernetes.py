@@ -1,0 +1,307 @@
+"""The Kubernetes API: whole lists, single objects and watches, raw.
+
+The official client brings credentials and transport (TLS, proxies, pooled connections); bodies stay bytes and are
+split into raw objects by msgspec, since the client's models are slow, big and raise for a whole list where one object
+is odd (kubernetes-client/python#895).
+"""
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.client import IncompleteRead
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+import urllib3
+from kubernetes.client import ApiClient
+from kubernetes.config import ConfigException
+from urllib3 import exceptions as transport
+
+from pipeline.clients.credentials import configuration
+from pipeline.errors import BadInput, Permanent, SourceError, Temporary
+from pipeline.records import Listing
+
+SOURCE = "kubernetes"
+_TRIES = 3
+_PIECE = 1 << 16
+_GRACE = 10.0
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Watching(Protocol):
+    """A watch under way: iterate it in one thread, `close` it from any."""
+
+    def __iter__(self) -> Iterator[Event]: ...
+
+    def close(self) -> None: ...
+
+
+class _PageMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "next": "continue"}):
+    resource_version: str | None = None
+    next: str | None = None
+
+
+class _Page(msgspec.Struct):
+    items: list[msgspec.Raw] | None
+    metadata: _PageMeta | None = None
+
+
+class _Status(msgspec.Struct):
+    code: int | None = None
+    message: str | None = None
+    reason: str | None = None
+
+
+_PAGES = msgspec.json.Decoder(_Page)
+_EVENTS = msgspec.json.Decoder(Event)
+_STATUSES = msgspec.json.Decoder(_Status)
+
+
+class KubernetesClient:
+    """One cluster's API server; safe to use from several threads.
+
+    *page* is the number of objects a list request asks for, *timeout* the limit of silence in one request.
+    Raises `BadInput` where the credentials cannot be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        page: int = 500,
+        timeout: timedelta = timedelta(seconds=30),
+    ) -> None:
+        self._kubeconfig, self._context = kubeconfig, context
+        self._page = page
+        self._timeout = timeout.total_seconds()
+        self._lock = threading.Lock()
+        self._login()
+
+    @property
+    def host(self) -> str:
+        """The server's address, without credentials."""
+        parts = urlsplit(str(self._api.configuration.host))
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+    def get(self, path: str, **parameters: str) -> bytes:
+        """Return the body of one object or endpoint."""
+        return self._read(path, parameters)
+
+    def list(self, path: str, *, label_selector: str = "", field_selector: str = "") -> Listing:
+        """List every object under *path*, all pages of one consistent answer.
+
+        An expired page (410) starts the list over, the last time as one page, which cannot expire. Raises
+        `SourceError` rather than return a part.
+        """
+        selectors = _selectors(label_selector, field_selector)
+        for attempt in range(1, _TRIES + 1):
+            try:
+                return self._pages(path, selectors, self._page if attempt < _TRIES else 0)
+            except Temporary as error:
+                if error.reason != "gone" or attempt == _TRIES:
+                    raise
+        raise AssertionError("unreachable")
+
+    def watch(
+        self,
+        path: str,
+        resource_version: str,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        seconds: float = 120.0,
+    ) -> Watching:
+        """Watch the changes after *resource_version*; the server ends it quietly after about *seconds*.
+
+        While iterating, `Temporary` with the reason ``gone`` says that the version is too old: list anew.
+        """
+        parameters = {
+            **_selectors(label_selector, field_selector),
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(max(1, int(seconds))),
+        }
+        return _Stream(self._open(path, parameters, silence=seconds + _GRACE), self._what(path))
+
+    def _pages(self, path: str, selectors: dict[str, str], page: int) -> Listing:
+        items: list[msgspec.Raw] = []
+        parameters = {**selectors, **({"limit": str(page)} if page else {})}
+        while True:
+            body = self._read(path, parameters)
+            try:
+                answer = _PAGES.decode(body)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                raise self._no_list(path, body) from None
+            items += answer.items or ()
+            meta = answer.metadata or _PageMeta()
+            if not meta.next:
+                return Listing(tuple(items), meta.resource_version or "")
+            parameters["continue"] = meta.next
+
+    def _no_list(self, path: str, body: bytes) -> SourceError:
+        """HTML of a proxy, a damaged body, or JSON that is something else."""
+        try:
+            msgspec.json.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return Permanent(SOURCE, "not_json", f"{self._what(path)}: the answer is no JSON")
+        return Permanent(SOURCE, "not_a_list", f"{self._what(path)}: the answer is no list of objects")
+
+    def _read(self, path: str, parameters: dict[str, str]) -> bytes:
+        answer = self._open(path, parameters, silence=self._timeout)
+        try:
+            body: bytes = answer.read()
+        except transport.HTTPError as error:
+            raise _failed(error, self._what(path)) from None
+        answer.release_conn()
+        return body
+
+    def _open(self, path: str, parameters: dict[str, str], silence: float) -> urllib3.BaseHTTPResponse:
+        """Send a GET, with fresh credentials once more where the server answers 401; status 200 or an error."""
+        for again in (True, False):
+            api = self._api
+            answer = self._send(api, path, parameters, silence)
+            if answer.status == 401 and again:
+                answer.drain_conn()
+                answer.release_conn()
+                self._login(instead_of=api)
+                continue
+            break
+        if answer.status == 200:
+            return answer
+        raise self._refused(answer, path)
+
+    def _send(self, api: Any, path: str, parameters: dict[str, str], silence: float) -> urllib3.BaseHTTPResponse:
+        what = self._what(path)
+        headers = {"Accept": "application/json", "User-Agent": "colocation-advisor"}
+        try:
+            settings: dict[str, dict[str, str]] = api.configuration.auth_settings()
+        except (ConfigException, OSError, ValueError):
+            # An expired token was to be replaced: a file is gone, a login program failed.
+            raise Permanent(SOURCE, "credentials", f"{what}: the credentials cannot be renewed") from None
+        headers |= {each["key"]: each["value"] for each in settings.values() if each["in"] == "header"}
+        url = f"{api.configuration.host}{path}{'?' + urlencode(parameters) if parameters else ''}"
+        try:
+            answer: urllib3.BaseHTTPResponse = api.rest_client.pool_manager.request(
+                "GET",
+                url,
+                headers=headers,
+                preload_content=False,
+                redirect=False,
+                retries=False,
+                timeout=urllib3.Timeout(connect=self._timeout, read=silence),
+            )
+        except (transport.HTTPError, OSError) as error:
+            raise _failed(error, what) from None
+        return answer
+
+    def _refused(self, answer: urllib3.BaseHTTPResponse, path: str) -> SourceError:
+        """The error for a status other than 200, with the server's own sentence where it gave one."""
+        status = answer.status
+        try:
+            said = _STATUSES.decode(answer.read()).message or ""
+        except (transport.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
+            said = ""
+        answer.close()
+        for each in self._api.configuration.auth_settings().values():
+            secret = each["value"].rpartition(" ")[2]
+            said = said.replace(secret, "***") if secret else said
+        message = f"{self._what(path)}: status {status}{': ' + _line(said) if said else ''}"
+        if status == 410:
+            return Temporary(SOURCE, "gone", message, delay=0.0)
+        if status == 429 or status >= 500:
+            return Temporary(SOURCE, f"status_{status}", message, delay=_delay(answer.headers.get("Retry-After")))
+        return Permanent(SOURCE, f"status_{status}", message)
+
+    def _what(self, path: str) -> str:
+        return f"Kubernetes API {self.host}{path}"
+
+    def _login(self, instead_of: object = None) -> None:
+        """Read the credentials anew, unless another thread did so meanwhile."""
+        with self._lock:
+            if instead_of is not None and instead_of is not self._api:
+                return
+            try:
+                self._api: Any = ApiClient(configuration(self._kubeconfig, self._context))
+            except BadInput as error:
+                if instead_of is None:
+                    raise
+                raise Permanent(SOURCE, "credentials", str(error)) from None
+
+
+class _Stream:
+    def __init__(self, answer: urllib3.BaseHTTPResponse, what: str) -> None:
+        self._answer, self._what = answer, what
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Event]:
+        rest = b""
+        try:
+            while piece := self._answer.read1(_PIECE):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield self._event(line)
+        except (transport.HTTPError, OSError, ValueError) as error:
+            # Shut down by `close`, the connection fails in whatever way the transport likes.
+            if not self._closed:
+                raise _failed(error, self._what) from None
+        finally:
+            self._answer.close()
+        if rest.strip() and not self._closed:
+            raise Temporary(SOURCE, "truncated", f"{self._what}: the watch ended inside an event")
+
+    def close(self) -> None:
+        self._closed = True
+        try:
+            self._answer.shutdown()
+        except (ValueError, RuntimeError, OSError):
+            self._answer.close()  # it had ended already
+
+    def _event(self, line: bytes) -> Event:
+        try:
+            event = _EVENTS.decode(line)
+            if event.type != "ERROR":
+                return event
+            status = _STATUSES.decode(event.object)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise Temporary(SOURCE, "not_json", f"{self._what}: a watch event is no JSON object") from None
+        gone = status.code == 410 or status.reason in ("Expired", "Gone")
+        message = f"{self._what}: watch error {status.code or ''}: {_line(status.message or '')}"
+        raise Temporary(SOURCE, "gone" if gone else "watch_error", message)
+
+
+def _failed(error: Exception, what: str) -> Temporary:
+    """A transport failure in one line; its own text may hold an address with credentials and is left out."""
+    refused = isinstance(error, transport.NewConnectionError)  # counted among the timeouts by urllib3
+    if isinstance(error, transport.TimeoutError) and not refused:
+        return Temporary(SOURCE, "timeout", f"{what}: no answer in time")
+    if isinstance(error, (transport.ProtocolError, IncompleteRead)):
+        if isinstance(error, IncompleteRead) or any(isinstance(part, IncompleteRead) for part in error.args):
+            return Temporary(SOURCE, "truncated", f"{what}: the answer ended early")
+        return Temporary(SOURCE, "connection", f"{what}: the connection broke")
+    if isinstance(error, transport.SSLError):
+        return Temporary(SOURCE, "tls", f"{what}: TLS: the server's certificate or the client's is not accepted")
+    return Temporary(SOURCE, "connection", f"{what}: cannot connect")
+
+
+def _selectors(label: str, field: str) -> dict[str, str]:
+    given = {"labelSelector": label, "fieldSelector": field}
+    return {name: value for name, value in given.items() if value}
+
+
+def _delay(retry_after: str | None) -> float:
+    return float(retry_after) if retry_after and retry_after.isdecimal() else 1.0
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:200]
