@@ -105,7 +105,7 @@ class PrometheusSettings(Group):
     timeout: Span = Field(timedelta(seconds=60), description="limit of one request")
     queries: dict[str, str] = Field(
         default_factory=dict,
-        description="PromQL by scope and metric (`node.cpu_cores`), replacing the built-in query; empty: leave it out",
+        description="PromQL by scope and metric (`node.cpu_cores`) instead of the built-in query; empty: left out",
     )
     match: str = Field("", description='label matchers that all series of this cluster have, such as cluster="c1"')
 

@@ -99,7 +99,7 @@ class PrometheusClient:
         self._connect = PrometheusConnect(
             self.url,
             headers=dict(headers or {}),
-            retry=urllib3.Retry(total=0, redirect=False),
+            retry=urllib3.Retry(total=0, read=False, redirect=False),
             session=session,
             timeout=math.ceil(timeout.total_seconds()),
         )
@@ -152,7 +152,9 @@ class PrometheusClient:
             raise SourceError(SOURCE, "half_page", f"{self.url}: the answer is broken off or no JSON") from None
         except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError):
             raise Temporary(SOURCE, "half_page", f"{self.url}: the answer broke off") from None
-        except requests.exceptions.ConnectionError:
+        except requests.exceptions.ConnectionError as error:
+            if error.args and isinstance(error.args[0], urllib3.exceptions.ReadTimeoutError):
+                raise Temporary(SOURCE, "timeout", f"{self.url}: the answer stopped midway") from None
             raise Temporary(SOURCE, "connection", f"{self.url}: no connection") from None
         except (requests.exceptions.RequestException, PrometheusApiClientException) as error:
             raise SourceError(SOURCE, "request", f"{self.url}: {type(error).__name__}") from None
