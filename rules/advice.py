@@ -1,0 +1,112 @@
+"""What one rule says: a set of nodes, scores, terms for the pod, and reasons with their evidence."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.candidates import Candidates, Scores
+
+if TYPE_CHECKING:
+    from rules.policy import Policy
+    from rules.request import Request
+    from rules.view import View
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One requirement on labels, of nodes or of pods."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNeed:
+    """A required property of the node: one of *alternatives* has to hold, all expressions of it."""
+
+    alternatives: tuple[tuple[Expression, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWish:
+    """A preferred property of the node; *weight* 1..100."""
+
+    weight: int
+    expressions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Affinity, or with *apart* anti-affinity, to pods with these labels; *weight* None where it is required."""
+
+    apart: bool
+    expressions: tuple[Expression, ...]
+    topology_key: str
+    weight: int | None
+    across: bool = False
+
+
+Term = NodeNeed | NodeWish | PodTerm
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one ordered pair; slowdown .25 = 25 % longer, *node_type* "" = all types together."""
+
+    victim: str
+    aggressor: str
+    status: str
+    slowdown: float
+    low: float
+    high: float
+    probability: float
+    effective_overlaps: float
+    node_type: str
+    window_start: datetime | None
+    window_end: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One sentence for a person, by the rule that says it; *evidence* where it rests on a learned pair."""
+
+    rule: str
+    sentence: str
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measure:
+    """A number for each node (NaN: none) and the sentence that shows it: ``str.format`` with the number."""
+
+    sentence: str
+    values: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advice:
+    """One rule's answer to one request.
+
+    *candidates* None allows every node. A set that is not *firm* gives way where too few nodes would remain; then
+    *otherwise* replaces *terms*.
+    """
+
+    rule: str
+    candidates: Candidates | None = None
+    scores: Scores | None = None
+    terms: tuple[Term, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    firm: bool = True
+    otherwise: tuple[Term, ...] = ()
+
+
+Rule = Callable[["Request", "View", "Policy"], "Advice"]
+Amounts = Mapping[str, float]

@@ -1,0 +1,153 @@
+"""The functions of a view as columns: their names, profiles, past latencies, and which pairs disturb each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.mangling import Index
+from rules.advice import Evidence
+from rules.candidates import Ids
+
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+
+RESOURCES: Final = ("cpu", "memory", "network", "disk")
+LEVELS: Final = ("low", "medium", "high")
+HIGH, MEDIUM, LOW = 3, 2, 1
+
+
+def action_of(function: str) -> str:
+    """Return the action's own name out of ``namespace/[package/]action``."""
+    return function.rpartition("/")[2]
+
+
+def namespace_of(function: str) -> str:
+    """Return the OpenWhisk namespace out of ``namespace/[package/]action``, "" of a bare name."""
+    return function.partition("/")[0] if "/" in function else ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Functions:
+    """Columns over all functions known or running, of length m and in the order of *names*.
+
+    *levels* is int8[m, 4] over `RESOURCES`: 0 low, 1 medium, 2 high, -1 not known. *dominant* is a resource,
+    ``mixed`` or "". *runs* counts the activations that were learned from. *p50* is the median in ms over all node
+    types, NaN unknown. *importance* is 3, 2 or 1; *strict* marks goal Performance with importance High. *mangled*
+    finds functions by a pod's name, *actions* by the bare name of their action.
+    """
+
+    names: tuple[str, ...]
+    index: Mapping[str, int]
+    mangled: Index
+    actions: Mapping[str, tuple[int, ...]]
+    levels: npt.NDArray[np.int8]
+    dominant: tuple[str, ...]
+    source: tuple[str, ...]
+    runs: Rows
+    p50: Floats
+    importance: npt.NDArray[np.int8]
+    strict: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def named(self, action: str, namespace: str = "") -> tuple[int, ...]:
+        """Return the functions with this action name, of *namespace* alone where it is given."""
+        found = self.actions.get(action, ())
+        if not namespace:
+            return found
+        return tuple(number for number in found if namespace_of(self.names[number]) in (namespace, ""))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Latencies:
+    """Medians of past answers, sorted by function: rows *start*[f]..*start*[f+1] belong to function f.
+
+    *node* is -1 where the row is the median of a whole node type, then *type_of* says which (-1: a type that no node
+    has).
+    """
+
+    start: Rows
+    node: Ids
+    type_of: Ids
+    runs: Rows
+    p50: Floats
+
+    def of(self, function: int) -> slice:
+        return slice(int(self.start[function]), int(self.start[function + 1]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Learned pairs in columns, sorted by victim; *by_aggressor* orders the same rows by aggressor.
+
+    *type_of* is the number of the node type, -1 where the row speaks for all of them, -2 where no node has its type.
+    *window_start* and *window_end* are epoch microseconds, *NEVER* where missing. *known* marks rows that may be used
+    for weighing: observed or predicted, with a finite slowdown and probability.
+    """
+
+    names: tuple[str, ...]
+    type_names: tuple[str, ...]
+    victim: Ids
+    aggressor: Ids
+    type_of: Ids
+    type_name: Ids
+    status: tuple[str, ...]
+    status_of: Ids
+    slowdown: Floats
+    low: Floats
+    high: Floats
+    probability: Floats
+    overlaps: Floats
+    window_start: Rows
+    window_end: Rows
+    known: npt.NDArray[np.bool_]
+    observed: npt.NDArray[np.bool_]
+    victim_start: Rows
+    aggressor_start: Rows
+    by_aggressor: Rows
+
+    def __len__(self) -> int:
+        return len(self.victim)
+
+    def suffered_by(self, function: int) -> Rows:
+        """Return the rows in which *function* is the victim."""
+        return np.arange(self.victim_start[function], self.victim_start[function + 1])
+
+    def caused_by(self, function: int) -> Rows:
+        """Return the rows in which *function* is the aggressor."""
+        return self.by_aggressor[self.aggressor_start[function] : self.aggressor_start[function + 1]]
+
+    def expected(self, rows: Rows) -> Floats:
+        """Return the slowdown to count with: what was learned, by the probability that there is any; 0 or more."""
+        return np.maximum(self.slowdown[rows], 0.0) * self.probability[rows]
+
+    def evidence(self, row: int) -> Evidence:
+        """Return row number *row* as it is shown to people."""
+        return Evidence(
+            victim=self.names[self.victim[row]],
+            aggressor=self.names[self.aggressor[row]],
+            status=self.status[self.status_of[row]],
+            slowdown=float(self.slowdown[row]),
+            low=float(self.low[row]),
+            high=float(self.high[row]),
+            probability=float(self.probability[row]),
+            effective_overlaps=float(self.overlaps[row]),
+            node_type=self.type_names[self.type_name[row]],
+            window_start=_moment(int(self.window_start[row])),
+            window_end=_moment(int(self.window_end[row])),
+        )
+
+
+NEVER: Final = int(np.iinfo(np.int64).min)
+
+
+def _moment(microseconds: int) -> datetime | None:
+    if microseconds == NEVER:
+        return None
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)

@@ -1,0 +1,29 @@
+"""The product's own pod labels: which value stands for a name, and which names a value can be."""
+
+import hashlib
+import re
+
+#: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+
+
+def legal_value(value: str) -> bool:
+    """Whether *value* may be a label's value ("" may)."""
+    return _VALUE.fullmatch(value) is not None
+
+
+def legal_key(key: str) -> bool:
+    """Whether *key* may be a label's key: ``[prefix/]name``."""
+    prefix, slash, name = key.rpartition("/")
+    return _NAME.fullmatch(name) is not None and (
+        not slash or (len(prefix) <= 253 and _PREFIX.fullmatch(prefix) is not None)
+    )
+
+
+def label_value(name: str) -> str:
+    """Return the label value for *name*: itself where legal, else ``h-`` and 40 hex digits of its SHA-256."""
+    if name and legal_value(name):
+        return name
+    return f"h-{hashlib.sha256(name.encode()).hexdigest()[:40]}"

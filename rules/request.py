@@ -1,0 +1,170 @@
+"""What is asked: one new pod, the function and workflow that it belongs to, and everything they demand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from pipeline.records import Action, Labels, Pod, Workflow
+from rules import relations, tables
+from rules.functions import LEVELS, MEDIUM, RESOURCES
+from rules.identity import Identity, identify
+from rules.policy import Mode, Policy
+from rules.running import prewarm
+from rules.view import View
+
+Scalar = bool | int | float | str
+Left = Literal["", "daemonset", "mirror", "pinned", "namespace", "prewarm"]
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+#: What a performance profile calls the resources, in lower-case letters only.
+_PROFILE_WORDS: Mapping[str, str] = {
+    "cpu": "cpu", "processor": "cpu", "memory": "memory", "mem": "memory", "ram": "memory",
+    "network": "network", "networktransmitted": "network", "networkreceived": "network", "net": "network",
+    "networkio": "network", "bandwidth": "network", "disk": "disk", "io": "disk", "diskio": "disk",
+    "diskread": "disk", "diskwritten": "disk", "diskwrite": "disk", "storage": "disk",
+}  # fmt: skip
+
+_WHY: Mapping[str, str] = {
+    "daemonset": "a DaemonSet's pod has its node already: left alone",
+    "mirror": "a mirror of a static pod, which its node has started already: left alone",
+    "pinned": "pinned to a node by its own specification: left alone",
+    "namespace": "pods of namespace {namespace} are left alone",
+    "prewarm": "a pod started ahead of any function: nothing is known of what it will run",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One pod to be placed.
+
+    *pod* is the object as given, *requests* what the scheduler counts for it. *function* is its number in the view,
+    -1 where it has no record, *function_name* its name, "" unknown. *importance* is 3, 2 or 1. *needs* and *wishes*
+    are the workflow's extra resources. *profile* holds the declared level (0..2) by resource. *elsewhere* names the
+    other cluster that the workflow is meant for, *left_alone* why the pod gets no rules at all.
+    """
+
+    pod: Mapping[str, Any]
+    name: str
+    namespace: str
+    cluster: str
+    mode: Mode
+    requests: Mapping[str, float]
+    tolerations: tuple[Mapping[str, object], ...] = ()
+    labels: Labels = field(default_factory=dict)
+    function: int = -1
+    function_name: str = ""
+    named_by: str = ""
+    ambiguous: tuple[str, ...] = ()
+    workflow: str = ""
+    workflow_missing: bool = False
+    goal: str = ""
+    importance: int = MEDIUM
+    needs: Mapping[str, Scalar] = field(default_factory=dict)
+    wishes: Mapping[str, Scalar] = field(default_factory=dict)
+    profile: Mapping[str, int] = field(default_factory=dict)
+    groups: tuple[relations.Group, ...] = ()
+    services: tuple[str, ...] = ()
+    elsewhere: str = ""
+    left_alone: Left = ""
+
+    @property
+    def strict(self) -> bool:
+        """Whether its designer asked for performance, and held it highly important."""
+        return self.goal == "performance" and self.importance == tables.importance("high")
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        return self.pod.get("spec") or {}
+
+    @property
+    def affinity(self) -> Mapping[str, Any]:
+        return self.spec.get("affinity") or {}
+
+    def why_left_alone(self) -> str:
+        """Return the sentence for *left_alone*."""
+        return _WHY[self.left_alone].format(namespace=self.namespace)
+
+
+def from_pod(
+    pod: Mapping[str, Any], record: Pod, view: View, *, namespace: str, cluster: str, policy: Policy
+) -> Request:
+    """Read what is asked for *pod*, of which *record* holds the quantities.
+
+    *namespace* is the one that the pod is created in (the object itself may not say), *cluster* the one served.
+    """
+    identity = identify(record, view, namespace, policy)
+    workflow, action = identity.workflow, identity.action
+    elsewhere = workflow.cluster if workflow and workflow.cluster not in ("", cluster) else ""
+    return Request(
+        pod=pod,
+        name=record.name,
+        namespace=namespace,
+        cluster=cluster,
+        mode=policy.mode_of(namespace, record.annotations.get(policy.own("mode"))),
+        requests={"pods": 1.0, **{name: amount for name, amount in record.requests.items() if amount > 0}},
+        tolerations=record.tolerations,
+        labels=record.labels,
+        function=identity.function,
+        function_name=identity.name,
+        named_by=identity.named_by,
+        ambiguous=identity.ambiguous,
+        workflow=identity.workflow_name,
+        workflow_missing=bool(identity.workflow_name) and workflow is None,
+        left_alone=_left_alone(pod, record, namespace, policy),
+        elsewhere=elsewhere,
+        **(_demands(workflow, action, identity) if workflow and action else {}),
+    )
+
+
+def _demands(workflow: Workflow, action: Action, identity: Identity) -> dict[str, Any]:
+    """Return what *action* of *workflow* states; importance and goal may stand on the whole workflow."""
+    whole = {key.lower(): value for key, value in workflow.annotations.items()}
+    goal = action.optimization_goal or str(whole.get("optimizationgoal") or "")
+    level = action.importance or str(whole.get("importance") or "")
+    return {
+        "goal": goal.lower(),
+        "importance": tables.importance(level),
+        "needs": action.extra_resources,
+        "wishes": action.preferred_resources,
+        "profile": _profile(action.performance_profile),
+        "groups": relations.groups(workflow, action),
+        "services": action.uses_service,
+    }
+
+
+def _profile(declared: Mapping[str, str]) -> dict[str, int]:
+    """Map each declared level to the resource that it speaks of, the highest where several speak of one."""
+    levels: dict[str, int] = {}
+    for word, level in declared.items():
+        resource = _PROFILE_WORDS.get("".join(filter(str.isalpha, word)).lower())
+        if resource in RESOURCES and level in LEVELS:
+            levels[resource] = max(levels.get(resource, 0), LEVELS.index(level))
+    return levels
+
+
+def _left_alone(pod: Mapping[str, Any], record: Pod, namespace: str, policy: Policy) -> Left:
+    if namespace in policy.excluded_namespaces:
+        return "namespace"
+    if MIRROR in record.annotations or record.owner_kind == "Node":
+        return "mirror"
+    if record.owner_kind == "DaemonSet":
+        return "daemonset"
+    if record.node or _pinned(pod.get("spec") or {}):
+        return "pinned"
+    if prewarm(record.name) and policy.function_labels[1] not in record.labels:
+        return "prewarm"
+    return ""
+
+
+def _pinned(spec: Mapping[str, Any]) -> bool:
+    """Whether every alternative of the required node affinity names one node."""
+    node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = required.get("nodeSelectorTerms") or []
+    return bool(terms) and all(
+        any(
+            each.get("key") == "metadata.name" and each.get("operator") == "In"
+            for each in (term or {}).get("matchFields") or []
+        )
+        for term in terms
+    )
