@@ -162,8 +162,10 @@ class Refusal:
 class Batch:
     """What one collection brought for one table: columns in Arrow, or files of JSON records for DuckDB to read.
 
-    *watermark* is the time up to which the source is now known, if the collection moved it. *failures* is what the
-    source failed to give although the rest of this batch came: the run is partial.
+    *watermark* is the time up to which the source is now known, if the collection moved it. *whole* says that rows of
+    ``nodes``, ``placements`` or ``workflows`` are the whole list, so that what it lacks is gone; watches bring
+    batches that are not. *failures* is what the source failed to give although the rest of this batch came: the run
+    is partial.
     """
 
     table: str
@@ -173,3 +175,4 @@ class Batch:
     watermark: datetime | None = None
     scope: str = ""
     failures: tuple[SourceError, ...] = ()
+    whole: bool = True

@@ -1,16 +1,33 @@
-"""What a collection brought goes into the store: deduplicated, anti-joined, with its watermark, in one transaction."""
+"""What a collection brought goes into the store: deduplicated, anti-joined, with its watermark, in one transaction.
 
+Everything long (reading JSON, judging, deduplicating) is done in a staging database before the file is opened.
+
+Records that come late, even later than the overlap that collections read again, are kept like any other: a batch is
+compared with what is stored in the batch's own range of start times, wherever the watermark stands. The watermark
+only says from where the next collection reads; it never moves back.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import cast
 
-from featurestore.store.duck import Store
+import pyarrow.compute as pc
+import structlog
+from duckdb import DuckDBPyConnection
+
+from featurestore.store import objects, openwhisk, queries
+from featurestore.store.duck import Store, staging
 from pipeline.records import Batch
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a batch: *rows* new or changed, *duplicates* known before, *refused* unusable, *noise* health
-    actions left out, *late* new rows from before the watermark less the overlap."""
+    """What became of a batch: *rows* new or changed, *duplicates* known before or given twice, *refused* what the
+    store could not use beside the batch's own refusals, *noise* health actions left out, *late* the new rows from
+    before the watermark less the overlap."""
 
     rows: int = 0
     duplicates: int = 0
@@ -32,6 +49,106 @@ def ingest(
     """Write *batch* of *cluster*, as it was at *collected*; the same batch again adds nothing.
 
     The watermark of (*source*, default the table's name; ``batch.scope``) moves to ``batch.watermark``, never back,
-    and where *started* is given the run is recorded, both in the same transaction. Raises as `Store.write` does.
+    and where *started* is given a run from then to *collected* is recorded, both in the same transaction. Raises
+    `pipeline.errors.BadInput` for a file that holds no records, and as `Store.write` does; then nothing of the batch
+    was written.
     """
-    raise NotImplementedError
+    source = source or batch.table
+
+    def finish(con: DuckDBPyConnection, written: Written) -> Written:
+        if batch.watermark is not None:
+            queries.advance(con, cluster, source, batch.scope, batch.watermark)
+        if started is not None:
+            refused = written.refused + len(batch.refused)
+            run = queries.Run(cluster, source, started, collected, written.rows, refused)
+            queries.record_run(con, run)
+        return written
+
+    with staging(store.spill) as con:
+        work = _prepare(con, cluster, batch, collected, overlap, source)
+        return store.write(lambda con: finish(con, work(con)), prepared=con)
+
+
+Work = Callable[[DuckDBPyConnection], Written]
+
+
+def _prepare(
+    con: DuckDBPyConnection, cluster: str, batch: Batch, collected: datetime, overlap: timedelta, source: str
+) -> Work:
+    if batch.table == "activations":
+        return _activations(con, cluster, batch, collected, overlap, source)
+    listed, unusable = objects.stage(con, batch)
+    given = batch.rows.num_rows if batch.rows is not None else 0
+    whole = objects.Listed(cluster, _listed_at(batch, collected), batch.whole and batch.rows is not None)
+    merge = objects.MERGES[batch.table]
+
+    def work(con: DuckDBPyConnection) -> Written:
+        rows = merge(con, whole) if listed or whole.whole else 0
+        return Written(rows, max(0, given - unusable - rows), unusable)
+
+    return work
+
+
+def _listed_at(batch: Batch, collected: datetime) -> datetime:
+    """Return when the list was made, as its rows say; an empty list at the time of its collection."""
+    if batch.rows is None or not batch.rows.num_rows or batch.table not in ("nodes", "placements"):
+        return collected
+    return cast(datetime, pc.max(batch.rows["at"]).as_py())
+
+
+def _activations(
+    con: DuckDBPyConnection, cluster: str, batch: Batch, collected: datetime, overlap: timedelta, source: str
+) -> Work:
+    if batch.rows is not None:
+        openwhisk.stage_rows(con, batch.rows)
+    elif batch.files:
+        openwhisk.stage_files(con, batch.files)
+    else:
+        return lambda _: Written()
+    verdicts = dict(con.execute("SELECT verdict, count(*) FROM staged GROUP BY verdict").fetchall())
+    good, noise = verdicts.pop(None, 0), verdicts.pop(openwhisk.NOISE, 0)
+    if verdicts:
+        _log.warning("activation records refused", cluster=cluster, scope=batch.scope, reasons=verdicts)
+    _deduplicate(con)
+    [[first, last]] = con.execute('SELECT min("start"), max("start") FROM staged WHERE verdict IS NULL').fetchall()
+
+    def work(con: DuckDBPyConnection) -> Written:
+        before = queries.watermark(con, cluster, source, batch.scope)
+        values = {"cluster": cluster, "first": first, "last": last}
+        late = 0
+        if before is not None and first is not None and first < before - overlap:
+            [[late]] = con.execute(
+                f'SELECT count(*) FROM {_FRESH} AND "start" < $edge', values | {"edge": before - overlap}
+            ).fetchall()
+        [[rows]] = con.execute(
+            f"INSERT INTO activations SELECT $cluster, * EXCLUDE (verdict), $collected FROM {_FRESH}",
+            values | {"collected": collected},
+        ).fetchall()
+        return Written(rows, good - rows, sum(verdicts.values()), noise, late)
+
+    return work
+
+
+# Only the batch's own range of starts is looked through, which the zone maps of the large table find quickly.
+_FRESH = """
+staged ANTI JOIN (
+    SELECT activation_id FROM activations WHERE cluster = $cluster AND "start" BETWEEN $first AND $last
+) AS known USING (activation_id) WHERE verdict IS NULL
+"""
+
+
+def _deduplicate(con: DuckDBPyConnection) -> None:
+    """Keep the last of the records in ``staged`` that share an id; hashes first, since almost always none does."""
+    con.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE twice AS
+        SELECT activation_id, max(rowid) AS kept FROM staged
+        WHERE verdict IS NULL AND hash(activation_id) IN (
+            SELECT hash(activation_id) FROM staged WHERE verdict IS NULL GROUP BY 1 HAVING count(*) > 1
+        ) GROUP BY activation_id HAVING count(*) > 1
+        """
+    )
+    con.execute(
+        "DELETE FROM staged USING twice"
+        " WHERE staged.activation_id = twice.activation_id AND staged.rowid <> kept AND verdict IS NULL"
+    )

@@ -4,6 +4,7 @@ Each function takes the connection that `Store.read` or `Store.write` hands to i
 times as ``timestamp[us, UTC]``, so that the file is free again before anything long is done with them.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -96,6 +97,22 @@ def declared_profiles(con: DuckDBPyConnection, cluster: str) -> pa.Table:
         "SELECT * EXCLUDE (cluster) FROM declared_profiles WHERE cluster = ? ORDER BY function, node_type",
         [cluster],
     )
+
+
+def functions(con: DuckDBPyConnection, cluster: str) -> list[str]:
+    """Return the names of every function that has been seen in *cluster*, in order."""
+    found = con.execute(
+        "SELECT DISTINCT function FROM activations WHERE cluster = ? AND NOT composite ORDER BY function", [cluster]
+    ).fetchall()
+    return [row[0] for row in found]
+
+
+def addresses(con: DuckDBPyConnection, cluster: str) -> dict[str, str]:
+    """Return the current nodes' names by each of their addresses."""
+    found = con.execute(
+        "SELECT node, addresses FROM node_specs WHERE cluster = ? AND valid_to IS NULL ORDER BY node", [cluster]
+    ).fetchall()
+    return {address: node for node, text in found for address in json.loads(text).values()}
 
 
 def watermark(con: DuckDBPyConnection, cluster: str, source: str, scope: str = "") -> datetime | None:
