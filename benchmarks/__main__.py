@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME...] [--scale X] [--soak]``: run the benchmarks of the table and print their figures."""
+"""``python -m benchmarks [NAME...] [--scale X] [--soak]``: run benchmarks and print their figures."""
 
 import argparse
 import importlib

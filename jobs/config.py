@@ -188,7 +188,7 @@ class ServeSettings(Group):
         None, description="the cluster whose pods are admitted; default: the only one configured"
     )
     host: str | None = Field(
-        None, description="address to listen on; default: all with TLS or a token, else loopback"
+        None, description="address to listen on; default: all with a token or a client CA, else loopback"
     )
     port: int | None = Field(None, ge=0, le=65535, description="default 8443 with TLS, else 8080")
     tls_cert: Path | None = Field(None, description="certificate file, reloaded when it changes")
@@ -199,6 +199,7 @@ class ServeSettings(Group):
     token: SecretStr | None = Field(None, description="bearer token asked for by everything but health")
     token_file: Path | None = Field(None, description="file holding the bearer token")
     workers: int = Field(1, ge=1, description="serving processes")
+    metrics_pairs: int = Field(100, ge=0, description="the strongest pairs shown in the metrics")
 
 
 class Settings(BaseSettings):

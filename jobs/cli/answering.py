@@ -1,0 +1,60 @@
+"""``colocate recommend``: where a pod should run, and why."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs import wire
+from jobs.cli.common import Cluster, Output, cluster_of, settings, snapshot, utc_now
+from jobs.cli.output import Format, document, rendered, rows
+from jobs.config import Mode
+from jobs.manifests import pods
+from jobs.recommending import Answer, answer
+from rules import explain
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(recommend)
+
+
+def recommend(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Option("--file", "-f", help="a Pod or a workload, YAML or JSON; - for standard input")
+    ],
+    mode: Annotated[Mode | None, typer.Option("--mode", help="default: prefer, or the pod's own annotation")] = None,
+    cluster: Cluster = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="where the pod is created")] = None,
+    output: Output = Format.table,
+) -> None:
+    """Show where a new pod should run: its affinity, the patch, the ranked nodes and the reasons.
+
+    Exit code 1 where no node can hold the pod as it states its needs.
+    """
+    held = settings(context)
+    known = snapshot(held)
+    chosen = cluster_of(cluster, held, known)
+    policy = wire.policy(held, mode=mode or "prefer")
+    text = typer.get_text_stream("stdin").read() if str(file) == "-" else None
+    answers = [
+        answer(manifest, known, policy, cluster=chosen, namespace=namespace, at=utc_now())
+        for manifest in pods(file, text)
+    ]
+    typer.echo(_shown(answers, output), nl=False)
+    raise typer.Exit(0 if all(each.recommendation.satisfiable for each in answers) else 1)
+
+
+def _shown(answers: list[Answer], output: Format) -> str:
+    if output is Format.table:
+        return "\n".join(rendered(explain.text(each.recommendation)) for each in answers)
+    if output is Format.csv:
+        columns = ("pod", "node", "score", "reasons")
+        return rows(columns, (row for each in answers for row in each.ranked()), output)
+    if output is Format.patch:
+        found: object = [each.recommendation.patch for each in answers]
+        form = Format.json
+    else:
+        found, form = [each.recommendation for each in answers], output
+    return document(found[0] if isinstance(found, list) and len(found) == 1 else found, form)

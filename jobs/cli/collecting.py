@@ -1,0 +1,65 @@
+"""``colocate collect``, ``learn``, ``import``, ``doctor``: what brings knowledge in."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from jobs import collect as collection
+from jobs.cli.common import Output, settings, utc_now
+from jobs.cli.output import Format, document, rows
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(collect)
+
+
+def collect(
+    context: typer.Context,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SOURCE]...", help="nodes, workflows, placements, usage, activations"),
+    ] = None,
+    cluster: Annotated[list[str] | None, typer.Option("--cluster", help="only this cluster; may be repeated")] = None,
+    output: Output = Format.table,
+) -> None:
+    """Collect once, now, what is configured (default: everything); any number may run at once."""
+    held = settings(context)
+    with _progress() as bar:
+        task = bar.add_task("collecting", total=None)
+
+        def done(outcome: collection.Outcome) -> None:
+            bar.advance(task)
+            if not bar.console.is_terminal:
+                print(_line(outcome), file=sys.stderr)
+
+        outcomes = collection.run(held, now=utc_now, only=sources or (), clusters=cluster or (), progress=done)
+    if output in (Format.json, Format.yaml):
+        typer.echo(document(outcomes, output), nl=False)
+    else:
+        columns = ("source", "scope", "rows", "duplicates", "refused", "outcome", "reason", "message", "cluster")
+        typer.echo(rows(columns, ({c: getattr(o, c) for c in columns} for o in outcomes), output), nl=False)
+    raise typer.Exit(collection.exit_code(outcomes))
+
+
+def _line(outcome: collection.Outcome) -> str:
+    scope = f"/{outcome.scope}" if outcome.scope else ""
+    said = f": {outcome.message}" if outcome.message else ""
+    return f"{outcome.cluster} {outcome.source}{scope}: {outcome.outcome}, {outcome.rows} new rows{said}"
+
+
+def _progress() -> Progress:
+    """A bar on a terminal; elsewhere nothing, and each step is a plain line."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )

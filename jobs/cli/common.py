@@ -1,0 +1,54 @@
+"""What several commands share: the settings, the snapshot that answers come from, options that recur."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from featurestore.snapshot import Snapshot, empty
+from featurestore.store import published
+from jobs import config
+from jobs.cli.output import Format
+
+Output = Annotated[Format, typer.Option("--output", "-o", help="form of the answer")]
+Cluster = Annotated[str | None, typer.Option("--cluster", help="name of the cluster; default: the only one")]
+
+
+def settings(context: typer.Context) -> config.Settings:
+    """Read the settings that the command was given."""
+    root = context.find_root().obj
+    return config.load(root if isinstance(root, Path) else None)
+
+
+def utc_now() -> datetime:
+    """Return the time that a command hands on: aware, in UTC, read once."""
+    return datetime.now(UTC)
+
+
+def snapshot(held: config.Settings) -> Snapshot:
+    """Map the published snapshot; an empty one, with a warning on standard error, where none was published."""
+    if held.store.snapshot.exists():
+        return published.load(held.store.snapshot)
+    warn(f"{held.store.snapshot}: no snapshot yet (colocate collect, then colocate learn); answering from nothing")
+    return empty(utc_now())
+
+
+def warn(message: str) -> None:
+    """Say *message* in one line on standard error."""
+    print(f"colocate: {message}", file=sys.stderr)
+
+
+def cluster_of(name: str | None, held: config.Settings, known: Snapshot) -> str:
+    """Return the cluster that is meant: the named one, else the served one, else the only one, else ``default``."""
+    if name is not None:
+        return name
+    if held.serve.cluster is not None:
+        return held.serve.cluster
+    names = [cluster.name for cluster in held.clusters] or list(known.clusters)
+    return names[0] if len(names) == 1 else "default" if not names else _ambiguous(names)
+
+
+def _ambiguous(names: list[str]) -> str:
+    raise typer.BadParameter(f"--cluster: name one of {', '.join(names)}")

@@ -1,0 +1,96 @@
+"""``colocate interference``, ``functions``, ``nodes``, ``decisions``: what is known, as a table or for programs."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from featurestore.store import decisions as history
+from featurestore.store.duck import Store
+from jobs.cli.common import Cluster, Output, settings, snapshot
+from jobs.cli.output import Format, rows
+from jobs.service.known import KNOWN, select
+
+Limit = Annotated[int, typer.Option("--limit", min=1, help="rows at most")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    for command in (interference, functions, nodes, decisions):
+        app.command()(command)
+
+
+def interference(
+    context: typer.Context,
+    victim: Annotated[str | None, typer.Argument(help="only this victim")] = None,
+    aggressor: Annotated[str | None, typer.Argument(help="only this aggressor")] = None,
+    status: Annotated[str | None, typer.Option(help="observed, predicted, unknown or shared_cause")] = None,
+    node_type: Annotated[str | None, typer.Option(help="only this node type")] = None,
+    cluster: Cluster = None,
+    limit: Limit = 100_000,
+    output: Output = Format.table,
+) -> None:
+    """Which function is slowed down by which, the strongest first: .25 = 25 % longer beside one always running."""
+    given = {
+        "victim": victim,
+        "aggressor": aggressor,
+        "status": status,
+        "node_type": node_type,
+        "cluster": cluster,
+    }
+    _show(context, "interference", given, limit, output)
+
+
+def functions(
+    context: typer.Context,
+    function: Annotated[str | None, typer.Argument(help="only this function")] = None,
+    dominant: Annotated[str | None, typer.Option(help="cpu, memory, network, disk or mixed")] = None,
+    node_type: Annotated[str | None, typer.Option(help="on this node type; default: all together")] = None,
+    cluster: Cluster = None,
+    limit: Limit = 100_000,
+    output: Output = Format.table,
+) -> None:
+    """What functions use, how much of each resource, and how fast they answer."""
+    given = {"function": function, "dominant": dominant, "node_type": node_type, "cluster": cluster}
+    _show(context, "functions", given, limit, output)
+
+
+def nodes(
+    context: typer.Context,
+    node: Annotated[str | None, typer.Argument(help="only this node")] = None,
+    node_type: Annotated[str | None, typer.Option(help="only this node type")] = None,
+    cluster: Cluster = None,
+    limit: Limit = 100_000,
+    output: Output = Format.table,
+) -> None:
+    """The nodes with their allocatable resources and last known use."""
+    _show(context, "nodes", {"node": node, "node_type": node_type, "cluster": cluster}, limit, output)
+
+
+def decisions(
+    context: typer.Context,
+    cluster: Cluster = None,
+    namespace: Annotated[str | None, typer.Option(help="only pods of this namespace")] = None,
+    function: Annotated[str | None, typer.Option(help="only this function")] = None,
+    limit: Limit = 100,
+    output: Output = Format.table,
+) -> None:
+    """The decisions recorded so far, the newest first."""
+    held = settings(context)
+    store = Store(held.store.path, held.store.deadline)
+    found = store.read(
+        lambda con: history.recent(con, limit=limit, cluster=cluster, namespace=namespace, function=function)
+    )
+    _print(found, output, "decisions")
+
+
+def _show(context: typer.Context, name: str, given: Mapping[str, str | None], limit: int, output: Format) -> None:
+    chosen = {key: value for key, value in given.items() if value is not None}
+    _print(select(KNOWN[name], snapshot(settings(context)), chosen).slice(0, limit), output, name)
+
+
+def _print(table: pa.Table, output: Format, title: str) -> None:
+    if output is Format.patch:
+        raise typer.BadParameter("-o patch: only colocate recommend has patches")
+    typer.echo(rows(table.column_names, table.to_pylist(), output, title=title), nl=False)

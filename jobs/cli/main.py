@@ -1,0 +1,84 @@
+"""The root of the command line: what is common to all commands, and how a command ends."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import click
+import structlog
+import typer
+
+from jobs.cli import answering, collecting, listing, serving
+from pipeline.errors import ColocationError, Temporary
+
+#: Exit codes: done; the answer is no; bad input or configuration; some of the work failed and the rest was done.
+DONE, NO, BAD, PARTLY = 0, 1, 2, 3
+
+app = typer.Typer(
+    name="colocate",
+    help="Learns which functions disturb which on a node, and advises where a new pod should run.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for _group in (collecting, answering, listing, serving):
+    _group.register(app)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(version("colocation-advisor"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="settings file; default $COLOCATE_CONFIG, else colocate.toml if present"),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="log what is done to standard error")] = False,
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")] = False,
+) -> None:
+    """Options of every command."""
+    context.obj = config
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(20 if verbose else 30),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. Errors that a person can mend are one line on standard error."""
+    try:
+        code = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.UsageError as error:
+        print(f"colocate: {error.format_message()}", file=sys.stderr)
+        return BAD
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Temporary as error:
+        print(f"colocate: {error}", file=sys.stderr)
+        return PARTLY
+    except ColocationError as error:
+        print(f"colocate: {error}", file=sys.stderr)
+        return BAD
+    return code if isinstance(code, int) else DONE

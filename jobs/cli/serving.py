@@ -1,0 +1,42 @@
+"""``colocate serve`` and ``colocate demo``: what stays up, and what shows it all at once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.cli.common import settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(serve)
+    app.command()(demo)
+
+
+def serve(
+    context: typer.Context,
+    schedule: Annotated[
+        bool, typer.Option("--schedule/--no-schedule", help="collect and learn on a schedule")
+    ] = True,
+) -> None:
+    """Serve the admission webhook, the API and the metrics; collect and learn on a schedule."""
+    from jobs.schedule import serve as run
+
+    root = context.find_root().obj
+    raise typer.Exit(run(settings(context), root if isinstance(root, Path) else None, schedule=schedule))
+
+
+def demo(
+    directory: Annotated[
+        Path | None, typer.Option("--directory", help="keep the demo's files here; default: a temporary directory")
+    ] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="keep the service up afterwards")] = False,
+    swap: Annotated[
+        tuple[str, str] | None, typer.Option("--swap", help="exchange the names of two functions in the recording")
+    ] = None,
+) -> None:
+    """Run the whole pipeline on the recorded cluster; ends with a recommendation and its reasons."""
+    from jobs.demo.run import demo as run
+
+    raise typer.Exit(run(directory=directory, serve=serve, swap=swap))

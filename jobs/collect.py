@@ -1,0 +1,176 @@
+"""One collection: every source of every cluster, each on its own, so that a dead one costs only itself.
+
+Safe to run at any time, any number at once: what is already known is not added again, and the watermark of a source
+moves in the same transaction as its rows.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+from featurestore.store import ingest, queries
+from featurestore.store.duck import Store
+from jobs.config import ClusterSettings, Settings
+from jobs.wire import SOURCES, Source, sources
+from pipeline.errors import BadInput, ColocationError, SourceError
+from pipeline.records import Window
+
+_log = structlog.get_logger(__name__)
+
+#: Sources collected at once; they wait for others' servers most of the time.
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one source's collection ended: *outcome* is ok, partial or failed; *message* one line, "" when ok."""
+
+    cluster: str
+    source: str
+    scope: str
+    rows: int
+    duplicates: int
+    refused: int
+    outcome: str
+    reason: str
+    message: str
+    seconds: float
+
+
+def run(
+    settings: Settings,
+    *,
+    now: Callable[[], datetime],
+    only: Sequence[str] = (),
+    clusters: Sequence[str] = (),
+    store: Store | None = None,
+    progress: Callable[[Outcome], None] = lambda _: None,
+) -> list[Outcome]:
+    """Collect the sources named in *only* (default all) of *clusters* (default all), up to *now*.
+
+    Raises `BadInput` for a name that is none, where nothing is configured, and where the store cannot be used;
+    what a source does wrong is in its outcome and in the store's ``runs``.
+    """
+    for name in only:
+        if name not in SOURCES:
+            raise BadInput(f"source {name!r}: not one of {', '.join(SOURCES)}")
+    chosen = _chosen(settings, clusters)
+    held = store or Store(settings.store.path, settings.store.deadline)
+    held.read(lambda con: None)  # a file that cannot be used is said once, before any source is asked
+    work = [
+        (cluster, source)
+        for cluster in chosen
+        for source in sources(settings, cluster, held)
+        if not only or source.name in only
+    ]
+    if only and not work:
+        raise BadInput(f"clusters: none of {', '.join(only)} is configured")
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+
+        def one(item: tuple[ClusterSettings, Source]) -> Outcome:
+            outcome = _collect(settings, item[0].name, item[1], held, now)
+            progress(outcome)
+            return outcome
+
+        return list(pool.map(one, work))
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """0 where everything was collected, else 3: some of the work failed and the rest was done."""
+    return 0 if all(outcome.outcome == "ok" for outcome in outcomes) else 3
+
+
+def windows(
+    known: datetime | None, now: datetime, first: timedelta, overlap: timedelta, slice_: timedelta
+) -> Iterator[Window]:
+    """Cut [*known* - *overlap*, *now*) into windows of *slice_* at most, oldest first.
+
+    Each window is one transaction with its own watermark, so that a collection that dies goes on where it was. A
+    *known* after *now* (a clock was put back) gives one window of the overlap.
+    """
+    since = now - first if known is None else min(known, now) - overlap
+    while since < now:
+        until = min(since + slice_, now)
+        yield Window(since, until)
+        since = until
+
+
+def _chosen(settings: Settings, names: Sequence[str]) -> list[ClusterSettings]:
+    if not settings.clusters:
+        raise BadInput("clusters: none is configured; name one in colocate.toml as [[clusters]]")
+    known = {cluster.name: cluster for cluster in settings.clusters}
+    for name in names:
+        if name not in known:
+            raise BadInput(f"cluster {name!r}: not configured; there are {', '.join(known)}")
+    return [known[name] for name in names] if names else list(settings.clusters)
+
+
+def _collect(settings: Settings, cluster: str, source: Source, store: Store, now: Callable[[], datetime]) -> Outcome:
+    started = now()
+    rows = duplicates = refused = 0
+    outcome, reason, message = "ok", "", ""
+    spool = Path(tempfile.mkdtemp(prefix=f"{source.name}-", dir=_spool(settings.store.spool)))
+    try:
+        with source.client() as collector:
+            for window in _planned(settings, cluster, source, store, started):
+                batch = collector(window, spool)
+                written = ingest.ingest(
+                    store, cluster, batch, collected=started, overlap=settings.schedule.overlap, source=source.name
+                )
+                rows += written.rows
+                duplicates += written.duplicates
+                refused += written.refused + len(batch.refused)
+                if batch.failures:
+                    outcome, reason, message = "partial", batch.failures[0].reason, str(batch.failures[0])
+                elif batch.refused and not message:
+                    first = batch.refused[0]
+                    message = f"{first.what}: {first.why}"
+                for path in batch.files:
+                    path.unlink(missing_ok=True)
+    except SourceError as error:
+        outcome, reason, message = "failed", error.reason, str(error)
+    except ColocationError as error:
+        outcome, reason, message = "failed", "input", str(error)
+    except Exception as error:  # a fault of ours in one source must not cost the others their collection
+        _log.exception("collector failed", cluster=cluster, source=source.name)
+        outcome, reason, message = "failed", "internal", f"{type(error).__name__} in collector {source.name}"
+    finally:
+        shutil.rmtree(spool, ignore_errors=True)
+    finished = now()
+    if outcome == "failed" and rows:
+        outcome = "partial"
+    run_ = queries.Run(cluster, source.name, started, finished, rows, refused, outcome, reason, message)
+    try:
+        store.write(lambda con: queries.record_run(con, run_))
+    except ColocationError as error:
+        outcome, reason, message = "failed", "store", str(error)
+    seconds = (finished - started).total_seconds()
+    return Outcome(cluster, source.name, source.scope, rows, duplicates, refused, outcome, reason, message, seconds)
+
+
+def _planned(settings: Settings, cluster: str, source: Source, store: Store, now: datetime) -> Iterator[Window]:
+    if source.slice is None:
+        yield Window(now, now)
+        return
+    schedule = settings.schedule
+    known = store.read(lambda con: queries.watermark(con, cluster, source.name, source.scope))
+    yield from windows(known, now, schedule.first_window, schedule.overlap, source.slice)
+
+
+def _spool(directory: Path) -> Path:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"store.spool: {directory}: {error.strerror}") from None
+    return directory
+
+
+def utc_now() -> datetime:
+    """Return the time, aware, in UTC: what commands hand in as *now*."""
+    return datetime.now(UTC)

@@ -1,0 +1,273 @@
+"""``colocate doctor``: reaches every source, checks each metric and label that is needed, and says what to fix."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import pyarrow.compute as pc
+
+from featurestore.store import published, queries
+from featurestore.store.duck import Store
+from jobs import wire
+from jobs.config import ClusterSettings, Settings
+from pipeline.collectors import nodes, placements, usage_nodes, usage_pods, workflows
+from pipeline.columns import METRICS
+from pipeline.errors import ColocationError, SourceError
+from pipeline.ports import RangeQuery
+from pipeline.records import Batch, Window
+
+Verdict = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check saw; *fix* says what to do about a warning or a failure."""
+
+    cluster: str
+    source: str
+    check: str
+    verdict: Verdict
+    said: str
+    fix: str = ""
+
+
+#: What to do about a source's error, by the stable word of its reason.
+_FIXES = {
+    "timeout": "check that the address is right and reachable from here, or raise timeout",
+    "connection": "check the address, the port and that the server runs",
+    "tls": "name the server's authority in ca_file",
+    "status_401": "give a valid key or token",
+    "status_403": "give a key or token that may read this",
+    "status_404": "check the address: no such API there",
+    "not_json": "check the address: something else than the API answers there",
+    "empty": "check that the exporter is scraped and that the query's labels match, or replace the query",
+    "bad_query": "correct the configured query",
+}
+
+
+def examine(settings: Settings, now: datetime) -> Iterator[Finding]:
+    """Check everything that is configured; a dead source costs only its own checks."""
+    yield from _store(settings, now)
+    for cluster in settings.clusters:
+        for source, check in _SOURCES.items():
+            yield from _guarded(
+                cluster.name, source, lambda check=check, cluster=cluster: check(settings, cluster, now)
+            )
+    if not settings.clusters:
+        yield Finding("", "settings", "clusters", "failed", "none is configured", "name one as [[clusters]]")
+
+
+def _guarded(cluster: str, source: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from check()
+    except SourceError as error:
+        yield Finding(cluster, source, "reach", "failed", str(error), _FIXES.get(error.reason, "see the message"))
+    except ColocationError as error:
+        yield Finding(cluster, source, "settings", "failed", str(error), "correct the setting")
+
+
+def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
+    store = Store(settings.store.path, settings.store.deadline)
+    try:
+        if not settings.store.path.exists():
+            yield Finding("", "store", "history", "warning", f"{store.path}: not there yet", "run colocate collect")
+        else:
+            for row in store.read(queries.health).to_pylist():
+                late = row["watermark"] is not None and now - row["watermark"] > timedelta(hours=1)
+                verdict: Verdict = "ok" if row["outcome"] == "ok" and not late else "warning"
+                said = (
+                    f"last run {row['outcome'] or 'never'}, {row['rows_total']} rows, known up to {row['watermark']}"
+                )
+                fix = "" if verdict == "ok" else "see this source below, then run colocate collect"
+                yield Finding(row["cluster"], row["source"], "history", verdict, said, fix)
+        snapshot = settings.store.snapshot
+        if snapshot.exists():
+            age = now - published.load(snapshot).created
+            stale = age > settings.advice.stale_after
+            said = f"{snapshot}: {age.total_seconds() / 60:.0f} minutes old"
+            yield Finding(
+                "", "store", "snapshot", "warning" if stale else "ok", said, "run colocate learn" if stale else ""
+            )
+        else:
+            yield Finding("", "store", "snapshot", "warning", f"{snapshot}: not there yet", "run colocate learn")
+    except ColocationError as error:
+        yield Finding("", "store", "file", "failed", str(error), "correct store.path, or wait for the other process")
+
+
+def _kubernetes(settings: Settings, cluster: ClusterSettings, now: datetime) -> Iterator[Finding]:
+    given = cluster.kubernetes
+    if given is None:
+        yield Finding(
+            cluster.name, "kubernetes", "settings", "warning", "not configured", "add [clusters.kubernetes]"
+        )
+        return
+    client = wire.kubernetes(given)
+    for name, check in (
+        (
+            "nodes",
+            lambda: nodes.collect(
+                client.list, now, bandwidth_label=given.bandwidth_label, disk_label=given.disk_label
+            ),
+        ),
+        ("pods", lambda: placements.collect(client.list, now, function_labels=given.function_labels)),
+        ("workflows", lambda: workflows.collect(client.list, now)),
+    ):
+        yield from _listed(cluster.name, name, check)
+
+
+def _listed(cluster: str, name: str, check: Callable[[], Batch]) -> Iterator[Finding]:
+    try:
+        batch = check()
+    except SourceError as error:
+        fix = _FIXES.get(error.reason, "see the message")
+        if error.reason == "status_403":
+            fix = f"allow this account to list {name} (deploy/ has the roles)"
+        yield Finding(cluster, "kubernetes", f"list {name}", "failed", str(error), fix)
+        return
+    count = batch.rows.num_rows if batch.rows is not None else 0
+    said = f"{count} found" + (f", {len(batch.refused)} unreadable: {batch.refused[0].why}" if batch.refused else "")
+    needed = name == "nodes" and not count
+    verdict: Verdict = "failed" if needed else "warning" if batch.refused else "ok"
+    fix = "check that this is the cluster that is meant" if needed else ""
+    yield Finding(
+        cluster, "kubernetes", f"list {name}", verdict, said, fix or ("mend the objects" if batch.refused else "")
+    )
+    if name == "pods" and batch.rows is not None and count:
+        labelled = count - batch.rows["function"].null_count
+        hint = (
+            ""
+            if labelled
+            else "no pod has the function labels: are kubernetes.function_labels those of this installation?"
+        )
+        yield Finding(
+            cluster,
+            "kubernetes",
+            "function labels",
+            "ok" if labelled else "warning",
+            f"{labelled} of {count} pods",
+            hint,
+        )
+    if name == "nodes" and batch.rows is not None and count:
+        for column, setting in (("disk_type", "disk_label"), ("network_bytes_per_s", "bandwidth_label")):
+            known = pc.sum(pc.fill_null(pc.not_equal(batch.rows[column].cast("string"), ""), False)).as_py() or 0
+            hint = "" if known else f"label the nodes, or name the label in kubernetes.{setting}"
+            yield Finding(
+                cluster,
+                "kubernetes",
+                column,
+                "ok" if known else "warning",
+                f"known of {known} of {count} nodes",
+                hint,
+            )
+
+
+def _prometheus(settings: Settings, cluster: ClusterSettings, now: datetime) -> Iterator[Finding]:
+    given = cluster.prometheus
+    if given is None:
+        yield Finding(
+            cluster.name, "prometheus", "settings", "warning", "not configured", "add [clusters.prometheus]"
+        )
+        return
+    client = wire.prometheus(given)
+    try:
+        client.instant("vector(1)", now)
+        yield Finding(cluster.name, "prometheus", "reach", "ok", client.url)
+        step = settings.schedule.step
+        window = Window(now - 3 * step, now)
+        known = _addresses(settings, cluster.name)
+        tried: tuple[tuple[str, Callable[[RangeQuery], Batch]], ...] = (
+            (
+                "node",
+                lambda query: usage_nodes.collect(
+                    query,
+                    window,
+                    step=step,
+                    queries=given.queries,
+                    match=given.match,
+                    addresses=known,
+                    node_labels=given.node_label,
+                ),
+            ),
+            (
+                "pod",
+                lambda query: usage_pods.collect(query, window, step=step, queries=given.queries, match=given.match),
+            ),
+        )
+        for scope, collect in tried:
+            yield from _metrics(cluster.name, scope, lambda collect=collect: collect(client))
+    finally:
+        client.close()
+
+
+def _metrics(cluster: str, scope: str, collect: Callable[[], Batch]) -> Iterator[Finding]:
+    try:
+        batch = collect()
+    except SourceError as error:
+        fix = _FIXES.get(error.reason, "see the message")
+        yield Finding(cluster, "prometheus", f"{scope} usage", "failed", str(error), fix)
+        return
+    counted = {}
+    if batch.rows is not None:
+        grouped = batch.rows.group_by("metric").aggregate([("name", "count_distinct")])
+        counted = dict(zip(grouped["metric"].to_pylist(), grouped["name_count_distinct"].to_pylist(), strict=True))
+    for failure in batch.failures:
+        fix = _FIXES.get(failure.reason, "see the message")
+        yield Finding(cluster, "prometheus", f"{scope} usage", "failed", str(failure), fix)
+    for metric in METRICS[scope]:
+        found = counted.get(metric, 0)
+        fix = "" if found else "optional: scrape it, or replace the query under prometheus.queries"
+        yield Finding(
+            cluster, "prometheus", f"{scope}.{metric}", "ok" if found else "warning", f"of {found} {scope}s", fix
+        )
+    if batch.refused:
+        first = batch.refused[0]
+        yield Finding(
+            cluster,
+            "prometheus",
+            f"{scope} labels",
+            "warning",
+            f"{first.what}: {first.why}",
+            "prometheus.node_label names the labels that name a node" if scope == "node" else "check the relabelling",
+        )
+
+
+def _openwhisk(settings: Settings, cluster: ClusterSettings, now: datetime) -> Iterator[Finding]:
+    given = cluster.openwhisk
+    if given is None:
+        yield Finding(cluster.name, "openwhisk", "settings", "warning", "not configured", "add [clusters.openwhisk]")
+        return
+    for namespace in given.namespaces:
+        check = f"namespace {namespace.name}"
+        try:
+            with wire.openwhisk(given, namespace) as client:
+                count = client.count(now - timedelta(hours=1), now)
+        except ColocationError as error:
+            reason = error.reason if isinstance(error, SourceError) else ""
+            yield Finding(
+                cluster.name, "openwhisk", check, "failed", str(error), _FIXES.get(reason, "see the message")
+            )
+            continue
+        fix = "" if count else "nothing ran, or the clock of this machine is off"
+        yield Finding(
+            cluster.name,
+            "openwhisk",
+            check,
+            "ok" if count else "warning",
+            f"{count} activations in the last hour",
+            fix,
+        )
+
+
+_Check = Callable[[Settings, ClusterSettings, datetime], Iterator[Finding]]
+
+#: One line a source.
+_SOURCES: dict[str, _Check] = {"kubernetes": _kubernetes, "prometheus": _prometheus, "openwhisk": _openwhisk}
+
+
+def _addresses(settings: Settings, cluster: str) -> dict[str, str]:
+    path: Path = settings.store.path
+    if not path.exists():
+        return {}
+    return Store(path, settings.store.deadline).read(lambda con: queries.addresses(con, cluster))

@@ -1,0 +1,106 @@
+"""Pods out of manifest files: a Pod as it is, a workload by its pod template; every document of the file."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline.errors import BadInput
+
+#: Where a kind keeps its pod template.
+_TEMPLATES: Mapping[str, tuple[str, ...]] = {
+    "Deployment": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One pod to be: *path* leads from the document to it, empty for a Pod itself."""
+
+    kind: str
+    name: str
+    namespace: str
+    path: tuple[str, ...]
+    pod: Mapping[str, Any]
+
+
+def pods(file: Path, text: str | None = None) -> Iterator[Manifest]:
+    """Yield every pod that *file* (or *text*, for its name alone) speaks of, lists and workloads opened.
+
+    An AdmissionReview is opened too. A template without metadata gets its workload's name, a DaemonSet's an owner of that kind, so that it is treated
+    as its pods will be. Raises `BadInput` naming the file and what is wrong with it.
+    """
+    try:
+        content = file.read_text(encoding="utf-8") if text is None else text
+        documents = [document for document in yaml.safe_load_all(content) if document is not None]
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{file}: not UTF-8 text") from None
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise BadInput(f"{file}{line}: not YAML or JSON: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadInput(f"{file}: not YAML or JSON: {str(error).splitlines()[0]}") from None
+    if not documents:
+        raise BadInput(f"{file}: empty")
+    for document in documents:
+        yield from _opened(file, document)
+
+
+def _opened(file: Path, document: object) -> Iterator[Manifest]:
+    if not isinstance(document, Mapping):
+        raise BadInput(f"{file}: a {type(document).__name__} where a Kubernetes object should be")
+    kind = document.get("kind")
+    if isinstance(document.get("items"), list) and (kind is None or str(kind).endswith("List")):
+        for item in document["items"]:
+            yield from _opened(file, item)
+        return
+    spec, request = document.get("spec"), document.get("request")
+    if kind is None and isinstance(spec, Mapping) and isinstance(spec.get("containers"), list):
+        kind = "Pod"  # the items of a list, as the API server gives them, do not say their kind
+    if kind == "AdmissionReview" and isinstance(request, Mapping):
+        yield from _opened(file, request.get("object"))
+    elif kind == "Pod":
+        yield _manifest(file, document, "Pod", (), document)
+    elif kind in _TEMPLATES:
+        template: object = document
+        for step in _TEMPLATES[str(kind)]:
+            template = template.get(step) if isinstance(template, Mapping) else None
+        if not isinstance(template, Mapping):
+            raise BadInput(f"{file}: {kind} without {'.'.join(_TEMPLATES[str(kind)])}")
+        yield _manifest(file, document, str(kind), _TEMPLATES[str(kind)], template)
+    else:
+        raise BadInput(f"{file}: kind {kind!r}: neither a Pod nor a workload with a pod template")
+
+
+def _manifest(
+    file: Path, document: Mapping[str, Any], kind: str, path: tuple[str, ...], pod: Mapping[str, Any]
+) -> Manifest:
+    outer, inner = document.get("metadata") or {}, pod.get("metadata") or {}
+    for where, metadata in (("metadata", outer), ("template.metadata", inner)):
+        if not isinstance(metadata, Mapping):
+            raise BadInput(f"{file}: {where}: not a mapping")
+    if not isinstance(pod.get("spec"), Mapping):
+        raise BadInput(f"{file}: {kind}: {'.'.join((*path, 'spec'))}: missing or not a mapping")
+    name = str(inner.get("name") or outer.get("name") or outer.get("generateName") or "")
+    namespace = str(inner.get("namespace") or outer.get("namespace") or "default")
+    metadata = {**inner, "name": name, "namespace": namespace}
+    if path and not inner.get("ownerReferences"):
+        owner = {
+            "apiVersion": document.get("apiVersion", "v1"),
+            "kind": kind,
+            "name": name,
+            "controller": True,
+            "uid": "",
+        }
+        metadata["ownerReferences"] = [owner]
+    return Manifest(kind, name, namespace, path, {**pod, "metadata": metadata})

@@ -1,0 +1,40 @@
+"""One answer for one manifest, outside the service: what ``recommend`` and the demo share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from featurestore.snapshot import Snapshot
+from jobs.manifests import Manifest
+from pipeline import objects
+from rules.policy import Policy
+from rules.recommend import Recommendation, recommend
+from rules.request import from_pod
+from rules.view import prepare
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was recommended for *manifest*."""
+
+    manifest: Manifest
+    recommendation: Recommendation
+
+    def ranked(self) -> Iterator[dict[str, object]]:
+        """Yield the ranked nodes as rows: pod, node, score, reasons in one text."""
+        for node in self.recommendation.nodes:
+            reasons = "; ".join(node.reasons)
+            yield {"pod": self.manifest.name, "node": node.name, "score": node.score, "reasons": reasons}
+
+
+def answer(
+    manifest: Manifest, snapshot: Snapshot, policy: Policy, *, cluster: str, namespace: str | None, at: datetime
+) -> Answer:
+    """Recommend for the pod of *manifest* from *snapshot* alone; raises `BadInput` naming the pod's odd field."""
+    record = objects.pod_of(manifest.pod)
+    labels, prefix = policy.function_labels, policy.label_prefix
+    view = prepare(snapshot, cluster, at, function_labels=labels, label_prefix=prefix)
+    where = namespace or manifest.namespace
+    request = from_pod(manifest.pod, record, view, namespace=where, cluster=cluster, policy=policy)
+    return Answer(manifest, recommend(request, view, policy, decision=str(uuid4()), at=at))

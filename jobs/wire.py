@@ -1,0 +1,218 @@
+"""The composition root: settings in, clients and collectors out; the only place where they meet."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from featurestore.store import queries
+from featurestore.store.duck import Store
+from jobs.config import (
+    ClusterSettings,
+    KubernetesSettings,
+    Mode,
+    OpenWhiskNamespace,
+    OpenWhiskSettings,
+    PrometheusSettings,
+    Settings,
+)
+from pipeline.clients.kubernetes import KubernetesClient
+from pipeline.clients.openwhisk import OpenWhiskClient, read_key
+from pipeline.clients.prometheus import PrometheusClient
+from pipeline.collectors import activations, nodes, placements, usage_nodes, usage_pods, workflows
+from pipeline.mangling import Index
+from pipeline.records import Batch, Window
+from rules.policy import Policy
+
+Collector = Callable[[Window, Path], Batch]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One thing to collect from one cluster: *client* opens the connection and gives the collector.
+
+    *slice* is how much time one transaction covers at most; None where the answer is the present and not a history.
+    """
+
+    name: str
+    scope: str
+    slice: timedelta | None
+    client: Callable[[], AbstractContextManager[Collector]]
+
+
+#: Every source that ``colocate collect`` knows, in the order in which a first collection profits most.
+SOURCES = ("nodes", "workflows", "placements", "usage", "activations")
+
+#: History that one transaction covers at most.
+_USAGE_SLICE = timedelta(hours=6)
+_ACTIVATIONS_SLICE = timedelta(hours=1)
+
+
+def sources(settings: Settings, cluster: ClusterSettings, store: Store) -> Iterator[Source]:
+    """Yield what is configured to be collected from *cluster*, in the order of `SOURCES`.
+
+    Nothing is connected to before a source's *client* is entered.
+    """
+    if cluster.kubernetes is not None:
+        for name, collector in _KUBERNETES.items():
+            client = partial(_kubernetes_source, cluster.kubernetes, collector, store, cluster.name)
+            yield Source(name, "", None, client)
+    if cluster.prometheus is not None:
+        for scope, usage in _USAGE.items():
+            opened = partial(_usage_source, cluster.prometheus, settings, usage, store, cluster.name)
+            yield Source("usage", scope, _USAGE_SLICE, opened)
+    if cluster.openwhisk is not None:
+        for namespace in cluster.openwhisk.namespaces:
+            pages = partial(_activations_source, cluster.openwhisk, namespace)
+            yield Source("activations", namespace.name, _ACTIVATIONS_SLICE, pages)
+
+
+def kubernetes(settings: KubernetesSettings) -> KubernetesClient:
+    """Connect to a cluster's API server."""
+    return KubernetesClient(
+        kubeconfig=settings.kubeconfig, context=settings.context, page=settings.page, timeout=settings.timeout
+    )
+
+
+def prometheus(settings: PrometheusSettings) -> PrometheusClient:
+    """Connect to a Prometheus server."""
+    return PrometheusClient(
+        settings.url,
+        token=_revealed(settings.token),
+        token_file=settings.token_file,
+        username=settings.username,
+        password=_revealed(settings.password),
+        ca_file=settings.ca_file,
+        insecure=settings.insecure,
+        headers={name: value.get_secret_value() for name, value in settings.headers.items()},
+        replica_labels=settings.replica_labels,
+        timeout=settings.timeout,
+    )
+
+
+def openwhisk(settings: OpenWhiskSettings, namespace: OpenWhiskNamespace) -> OpenWhiskClient:
+    """Connect to one namespace of an OpenWhisk API host."""
+    return OpenWhiskClient(
+        settings.url,
+        namespace.name,
+        read_key(key=_revealed(namespace.key), file=namespace.key_file, variable=namespace.key_env),
+        page=settings.page,
+        ca_file=settings.ca_file,
+        insecure=settings.insecure,
+        timeout=settings.timeout,
+    )
+
+
+def policy(settings: Settings, mode: Mode | None = None) -> Policy:
+    """Return the rules' limits; *mode* stands for the configured ones, everywhere."""
+    advice = settings.advice
+    return Policy(
+        mode=mode or advice.mode,
+        namespaces={} if mode else advice.namespaces,
+        probability=advice.probability,
+        min_overlaps=settings.learn.min_overlaps,
+        min_slowdown=settings.learn.min_effect,
+        topology_key=advice.topology_key,
+        label_prefix=advice.label_prefix,
+        stale_after=advice.stale_after,
+        excluded_namespaces=advice.excluded_namespaces,
+    )
+
+
+_Listed = Callable[[KubernetesClient, KubernetesSettings, datetime, Store, str], Batch]
+
+
+def _nodes(client: KubernetesClient, settings: KubernetesSettings, at: datetime, store: Store, cluster: str) -> Batch:
+    return nodes.collect(client.list, at, bandwidth_label=settings.bandwidth_label, disk_label=settings.disk_label)
+
+
+def _placements(
+    client: KubernetesClient, settings: KubernetesSettings, at: datetime, store: Store, cluster: str
+) -> Batch:
+    known = Index(store.read(lambda con: queries.functions(con, cluster)))
+    return placements.collect(client.list, at, function_labels=settings.function_labels, known=known)
+
+
+def _workflows(
+    client: KubernetesClient, settings: KubernetesSettings, at: datetime, store: Store, cluster: str
+) -> Batch:
+    return workflows.collect(client.list, at)
+
+
+#: One line a collector that lists Kubernetes objects.
+_KUBERNETES: Mapping[str, _Listed] = {"nodes": _nodes, "workflows": _workflows, "placements": _placements}
+
+
+@contextmanager
+def _kubernetes_source(
+    settings: KubernetesSettings, collect: _Listed, store: Store, cluster: str
+) -> Iterator[Collector]:
+    client = kubernetes(settings)
+    yield lambda window, spool: collect(client, settings, window.until, store, cluster)
+
+
+_Usage = Callable[[PrometheusClient, PrometheusSettings, Window, timedelta, Mapping[str, str]], Batch]
+
+
+def _usage_of_nodes(
+    client: PrometheusClient,
+    settings: PrometheusSettings,
+    window: Window,
+    step: timedelta,
+    addresses: Mapping[str, str],
+) -> Batch:
+    return usage_nodes.collect(
+        client,
+        window,
+        step=step,
+        queries=settings.queries,
+        match=settings.match,
+        addresses=addresses,
+        node_labels=settings.node_label,
+    )
+
+
+def _usage_of_pods(
+    client: PrometheusClient,
+    settings: PrometheusSettings,
+    window: Window,
+    step: timedelta,
+    addresses: Mapping[str, str],
+) -> Batch:
+    return usage_pods.collect(client, window, step=step, queries=settings.queries, match=settings.match)
+
+
+#: One line a collector of usage, by the scope of its rows.
+_USAGE: Mapping[str, _Usage] = {"node": _usage_of_nodes, "pod": _usage_of_pods}
+
+
+@contextmanager
+def _usage_source(
+    settings: PrometheusSettings, everything: Settings, collect: _Usage, store: Store, cluster: str
+) -> Iterator[Collector]:
+    client = prometheus(settings)
+    try:
+        addresses = store.read(lambda con: queries.addresses(con, cluster))
+        step = everything.schedule.step
+
+        def collector(window: Window, spool: Path) -> Batch:
+            batch = collect(client, settings, window, step, addresses)
+            return replace(batch, refused=batch.refused + client.take_refused())
+
+        yield collector
+    finally:
+        client.close()
+
+
+@contextmanager
+def _activations_source(settings: OpenWhiskSettings, namespace: OpenWhiskNamespace) -> Iterator[Collector]:
+    with openwhisk(settings, namespace) as client:
+        yield lambda window, spool: activations.collect(client, window, spool, scope=namespace.name)
+
+
+def _revealed(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()

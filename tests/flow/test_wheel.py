@@ -1,0 +1,74 @@
+"""The built wheel, installed in a fresh environment outside the checkout: what users get is what is tested."""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.wheel
+
+PACKAGES = ("pipeline", "featurestore", "rules", "jobs")
+
+
+def run(*command: str | Path, cwd: Path, code: int = 0) -> str:
+    """Run *command* without anything of this checkout or environment in reach; return what it printed."""
+    ours = ("PYTHON", "VIRTUAL_ENV", "COLOCATE")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, repository, cwd=out)
+    [built] = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of the scripts of a fresh environment that holds the wheel and what it asks for."""
+    home = tmp_path_factory.mktemp("fresh")
+    venv.create(home / "env", with_pip=True)
+    scripts = home / "env" / "bin"
+    run(scripts / "python", "-m", "pip", "install", "--quiet", wheel, cwd=home)
+    return scripts
+
+
+def test_the_wheel_holds_the_four_packages_and_their_data_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
+    assert any(name.startswith("featurestore/schema/") and name.endswith(".sql") for name in names)
+    assert any(name.startswith("jobs/demo/recording/") for name in names)
+
+
+def test_no_other_distribution_ships_our_packages(installed: Path, tmp_path: Path) -> None:
+    ask = (
+        "import importlib.metadata as m, json;"
+        f"d = m.packages_distributions(); print(json.dumps({{p: sorted(set(d[p])) for p in {PACKAGES!r}}}))"
+    )
+    assert json.loads(run(installed / "python", "-c", ask, cwd=tmp_path)) == {
+        package: ["colocation-advisor"] for package in PACKAGES
+    }
+
+
+def test_the_installed_command_runs_the_demo_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    said = run(installed / "colocate", "demo", cwd=tmp_path)
+    assert "podAntiAffinity" in said
+    assert list(tmp_path.iterdir()) == [], "the demo leaves nothing behind where it was started"
+
+
+def test_a_wrong_setting_is_one_line_and_exit_2(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "colocate.toml").write_text('[store]\npaht = "x"\n')
+    done = subprocess.run([installed / "colocate", "nodes"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "colocate.toml" in done.stderr
+    assert "store.paht" in done.stderr

@@ -1,0 +1,97 @@
+"""Settings: from file and environment; each mistake is one line that names the field; no secret is shown."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs import config
+from pipeline.errors import BadInput
+
+
+def loaded(tmp_path: Path, text: str) -> config.Settings:
+    file = tmp_path / "colocate.toml"
+    file.write_text(text, encoding="utf-8")
+    return config.load(file)
+
+
+def refused(tmp_path: Path, text: str) -> str:
+    with pytest.raises(BadInput) as caught:
+        loaded(tmp_path, text)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_without_a_file_a_fresh_installation_observes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert config.load(None).advice.mode == "observe"
+    assert config.load(None).store.path == Path("colocation.duckdb")
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("30s", timedelta(seconds=30)),
+        ("5m", timedelta(minutes=5)),
+        ("1h30m", timedelta(minutes=90)),
+        ("14d", timedelta(days=14)),
+        ("250ms", timedelta(milliseconds=250)),
+        ("PT5M", timedelta(minutes=5)),
+    ],
+)
+def test_spans_are_read_as_people_write_them(tmp_path: Path, text: str, span: timedelta) -> None:
+    assert loaded(tmp_path, f'[schedule]\nusage = "{text}"\n').schedule.usage == span
+
+
+@pytest.mark.parametrize("text", ["0s", "-5m", "5 minutes", "5x", ""])
+def test_a_span_that_is_none_names_its_field(tmp_path: Path, text: str) -> None:
+    message = refused(tmp_path, f'[schedule]\nusage = "{text}"\n')
+    assert "schedule.usage" in message
+    assert "colocate.toml" in message
+
+
+def test_a_misspelled_setting_is_refused_and_not_ignored(tmp_path: Path) -> None:
+    assert "store.paht" in refused(tmp_path, '[store]\npaht = "x"\n')
+
+
+def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
+    message = refused(tmp_path, '[store]\npath = "x\n')
+    assert "colocate.toml" in message
+    assert "line 2" in message
+
+
+def test_a_missing_file_that_was_asked_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"nowhere\.toml"):
+        config.load(tmp_path / "nowhere.toml")
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLOCATE_STORE__PATH", "/elsewhere.duckdb")
+    held = loaded(tmp_path, '[store]\npath = "here.duckdb"\ndeadline = "7s"\n')
+    assert held.store.path == Path("/elsewhere.duckdb")
+    assert held.store.deadline == timedelta(seconds=7)
+
+
+def test_a_misspelled_variable_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLOCATE_STOER__PATH", "x")
+    assert "COLOCATE_STOER__PATH" in refused(tmp_path, "")
+
+
+def test_two_clusters_of_one_name_are_refused(tmp_path: Path) -> None:
+    assert "same name" in refused(tmp_path, '[[clusters]]\nname = "a"\n[[clusters]]\nname = "a"\n')
+
+
+def test_a_secret_is_in_no_message_and_no_text(tmp_path: Path) -> None:
+    text = '[[clusters]]\nname = "a"\n[clusters.prometheus]\nurl = "http://p"\ntoken = "hunter2"\n'
+    held = loaded(tmp_path, text)
+    assert "hunter2" not in repr(held) + str(held) + held.model_dump_json()
+    message = refused(tmp_path, text + 'username = "u"\n')
+    assert "hunter2" not in message
+    assert "clusters.0.prometheus" in message
+
+
+def test_an_openwhisk_namespace_needs_exactly_one_key(tmp_path: Path) -> None:
+    start = '[[clusters]]\nname = "a"\n[clusters.openwhisk]\nurl = "https://o"\n[[clusters.openwhisk.namespaces]]\n'
+    assert "exactly one" in refused(tmp_path, start + 'name = "guest"\n')
+    assert "exactly one" in refused(tmp_path, start + 'name = "guest"\nkey = "a:b"\nkey_env = "K"\n')

@@ -1,0 +1,33 @@
+"""What is not documented fails: README holds every setting and every command."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from jobs import config, reference
+from jobs.cli.main import app
+
+
+def test_readme_holds_the_reference_of_every_setting(repository: Path) -> None:
+    readme = (repository / "README.md").read_text(encoding="utf-8")
+    held = readme.split("<!-- settings: python -m jobs.reference -->\n")[1].split("\n<!-- end of settings -->")[0]
+    assert held == reference.markdown()
+
+
+def test_every_setting_says_what_it_means() -> None:
+    for line in reference.markdown().splitlines()[2:]:
+        assert line.split("|")[3].strip(), line
+
+
+def test_readme_names_every_command(repository: Path) -> None:
+    readme = (repository / "README.md").read_text(encoding="utf-8")
+    for command in app.registered_commands:
+        name = command.name or (command.callback.__name__ if command.callback else "")
+        assert re.search(rf"colocate {name}\b|`{name}`", readme), name
+
+
+def test_the_example_of_the_readme_is_a_valid_configuration(repository: Path, tmp_path: Path) -> None:
+    [example] = re.findall(r"```toml\n(.*?)```", (repository / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    file = tmp_path / "colocate.toml"
+    file.write_text(example, encoding="utf-8")
+    assert [cluster.name for cluster in config.load(file).clusters] == [tomllib.loads(example)["clusters"][0]["name"]]
