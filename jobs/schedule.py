@@ -1,0 +1,115 @@
+"""``colocate serve``: the supervisor, which owns the scheduler and the writer and keeps the serving processes.
+
+It opens the listening socket, runs collections and learning as child processes with a limit, writes decisions to the
+history, replaces serving processes that end, and takes everything with it when it ends.
+"""
+
+import signal
+import tempfile
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import structlog
+
+from featurestore.store import queries
+from featurestore.store.duck import Store
+from jobs import children, logs
+from jobs.board import Board
+from jobs.clockwork import Clockwork, Job, names
+from jobs.config import Settings
+from jobs.service import history, listening, process
+from jobs.service.health import from_table
+from jobs.service.metrics import Metrics
+from jobs.service.periodic import Periodic
+from jobs.serving import Servers
+
+_log = structlog.get_logger(__name__)
+
+#: How often the serving processes are looked at, and decisions are written to the history, in seconds.
+_LOOK, _FLUSH = 0.2, 10.0
+
+
+def plan(settings: Settings, config_path: Path | None) -> list[Job]:
+    """Return what runs when: one job a source, over all clusters, and learning once they all ran."""
+    schedule = settings.schedule
+    config = ("--config", str(config_path)) if config_path is not None else ()
+    every = {
+        "nodes": schedule.nodes,
+        "workflows": schedule.workflows,
+        "placements": schedule.placements,
+        "usage": schedule.usage,
+        "activations": schedule.activations,
+    }
+    jobs = [_job(name, (*config, "collect", name), span, schedule.job_limit) for name, span in every.items()]
+    return [*jobs, _job("learn", (*config, "learn"), schedule.learn, schedule.job_limit, after_first=True)]
+
+
+def _job(name: str, arguments: Sequence[str], every: timedelta, limit: timedelta, after_first: bool = False) -> Job:
+    return Job(name, "jobs.cli", tuple(arguments), every, limit, after_first)
+
+
+def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `BadInput`, one line, before anything starts."""
+    logs.configure()
+    process.admitted(settings)
+    process.context_of(settings.serve)
+    jobs = plan(settings, config_path) if schedule and settings.clusters else []
+    with listening.bind(settings.serve) as sock, tempfile.TemporaryDirectory(prefix="colocate-serve-") as name:
+        return _Supervisor(settings, config_path, jobs, sock.fileno(), Path(name)).run(sock.getsockname())
+
+
+class _Supervisor:
+    def __init__(
+        self, settings: Settings, config_path: Path | None, jobs: Sequence[Job], descriptor: int, directory: Path
+    ) -> None:
+        self._config_path = config_path
+        self._descriptor = descriptor
+        self._directory = directory
+        self._workers = settings.serve.workers
+        self._stopping = threading.Event()
+        self._store = Store(settings.store.path, settings.store.deadline)
+        self._history = history.History(settings)
+        self._board = Board(directory / Metrics.STATUS, names(jobs))
+        self._clockwork = Clockwork(jobs, self._board, self._report) if jobs else None
+        self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
+
+    def run(self, address: tuple[object, ...]) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stopping.set())
+        _log.info("listening", host=address[0], port=address[1], workers=self._workers)
+        servers = Servers(self._start_server, self._workers, self._board.restarted)
+        code: int | None = None
+        try:
+            if self._clockwork is not None:
+                self._clockwork.start()
+                self._flusher.start()
+            while not self._stopping.wait(_LOOK) and code is None:
+                code = servers.look()
+        finally:
+            _log.info("shutting down")
+            if self._clockwork is not None:
+                self._clockwork.stop()
+            servers.stop()
+            self._flusher.close()
+        return code or 0
+
+    def _start_server(self, slot: int) -> children.Process:
+        config = ("--config", str(self._config_path)) if self._config_path is not None else ()
+        given = ("--descriptor", str(self._descriptor), "--directory", str(self._directory), "--slot", str(slot))
+        return children.start("jobs.service.process", (*config, *given), (self._descriptor,))
+
+    def _report(self) -> None:
+        """Say how the sources fare as soon as a collection has ended, not only with the next snapshot."""
+        try:
+            self._board.health(from_table(self._store.read(queries.health)))
+        except Exception as error:
+            _log.warning("health not read", error=f"{type(error).__name__}: {error}")
+
+    def _flush(self) -> None:
+        try:
+            self._board.flushed(self._history.flush(self._store))
+        except Exception:
+            self._board.flush_failed()
+            raise

@@ -1,0 +1,61 @@
+"""The ASGI application: the table of routes with a handler each, behind authentication."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Route
+
+from featurestore.snapshot import Snapshot
+from jobs.service import handlers, openapi
+from jobs.service.admission import Admission
+from jobs.service.auth import Auth, Token
+from jobs.service.counts import Tally
+from jobs.service.decide import Decide, Decided, Keep
+from jobs.service.metrics import Metrics
+from jobs.service.problems import HANDLERS
+from jobs.service.routes import ROUTES, Readiness
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the application is made of; `jobs.service.process` puts it together, a test puts in its own."""
+
+    snapshot: Callable[[], Snapshot]
+    decide: Decide
+    recommend: handlers.Recommend
+    keep: Keep
+    recent: Callable[[], Sequence[Decided]]
+    history: handlers.History
+    ready: Callable[[], Readiness]
+    metrics: Metrics
+    tally: Tally
+    token: Token = field(default_factory=lambda: Token(None, None))
+    client_ca: bool = False
+
+
+def create_app(parts: Parts) -> Starlette:
+    """Make the application of one serving process."""
+    document = openapi.document(ROUTES, version("colocation-advisor"))
+    answering = {
+        "recommendations": handlers.recommendations(parts.recommend),
+        "functions": handlers.known("functions", parts.snapshot),
+        "interference": handlers.known("interference", parts.snapshot),
+        "nodes": handlers.known("nodes", parts.snapshot),
+        "decisions": handlers.decisions(parts.history, parts.recent, parts.snapshot),
+        "metrics": handlers.metrics(parts.metrics.page),
+        "healthz": handlers.healthz,
+        "readyz": handlers.readyz(parts.ready),
+        "openapi": handlers.openapi(document),
+    }
+    admission = Admission(parts.decide, parts.keep, parts.tally)
+    routes: list[BaseRoute] = [
+        Route(route.path, admission)  # an ASGI application of its own: the shortest way through the framework
+        if route.name == "mutate"
+        else Route(route.path, answering[route.name], methods=[route.method])
+        for route in ROUTES
+    ]
+    guard = Middleware(Auth, token=parts.token, client_ca=parts.client_ca, refused=parts.tally.refused)
+    return Starlette(routes=routes, middleware=[guard], exception_handlers=HANDLERS)

@@ -1,0 +1,31 @@
+"""The webhook: decisions by mode, outcome and reason, latency, and what failed open, by cause."""
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from jobs.service.counts import BUCKETS, Tally
+
+
+def admission(tally: Tally) -> Iterator[Metric]:
+    """Yield the counts of all serving processes together."""
+    decisions = CounterMetricFamily(
+        "colocation_decisions", "Pods decided about at admission", labels=("mode", "outcome", "reason")
+    )
+    for key, count in sorted(tally.decisions.items()):
+        decisions.add_metric(key, count)
+    errors = CounterMetricFamily(
+        "colocation_webhook_errors", "Reviews admitted unchanged after an error", labels=("cause",)
+    )
+    for cause, count in sorted(tally.errors.items()):
+        errors.add_metric((cause,), count)
+    latency = HistogramMetricFamily("colocation_webhook_duration_seconds", "Time to answer a review")
+    bounds = [*(str(bound) for bound in BUCKETS), "+Inf"]
+    latency.add_metric((), list(zip(bounds, accumulate(tally.buckets), strict=True)), tally.seconds)
+    dropped = CounterMetricFamily("colocation_decisions_dropped", "Decisions that were not kept for the history")
+    dropped.add_metric((), tally.dropped)
+    refused = CounterMetricFamily("colocation_unauthorized_requests", "Requests without the right credentials")
+    refused.add_metric((), tally.unauthorized)
+    yield from (decisions, errors, latency, dropped, refused)

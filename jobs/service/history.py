@@ -1,0 +1,71 @@
+"""The history of decisions: spooled here, flushed by the supervisor, read where the store can be reached."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from featurestore.store import decisions
+from featurestore.store.duck import Store
+from jobs.config import Settings
+from jobs.service.decide import Decided
+from pipeline.errors import ColocationError
+
+_log = structlog.get_logger(__name__)
+
+#: A person waits for the answer: give up on a busy file early, what this process remembers is there anyway.
+_PATIENCE = timedelta(seconds=3)
+
+
+class History:
+    """Decisions of one process on their way to the store, and those of all processes out of it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._directory = settings.store.spool
+        self._spool = decisions.Spool(self._directory)
+        self._store = Store(settings.store.path, _PATIENCE)
+
+    def keep(self, batch: Sequence[Decided]) -> None:
+        """Append a batch, or none, to the spool, and hand over what has waited long enough.
+
+        Raises `BadInput` where the directory cannot be written.
+        """
+        self._spool.append(
+            decisions.Decision(
+                one.decision,
+                one.at,
+                one.cluster,
+                one.namespace,
+                one.pod,
+                one.function,
+                one.mode,
+                one.snapshot,
+                one.satisfiable,
+                one.outcome,
+                one.document,
+            )
+            for one in batch
+        )
+
+    def close(self) -> None:
+        """Hand over what is left."""
+        self._spool.close()
+
+    def flush(self, store: Store) -> int:
+        """Move what was handed over into *store*; returns how many decisions are new there."""
+        return decisions.flush(store, self._directory).rows
+
+    def read(self, filters: Mapping[str, str], limit: int, /) -> Sequence[Mapping[str, object]]:
+        """Return stored decisions, the newest first; none where this replica has no store, or it is busy."""
+        if not self._store.path.exists():
+            return ()
+        try:
+            rows = self._store.read(lambda con: decisions.recent(con, limit=limit, **filters).to_pylist())
+        except ColocationError as error:
+            _log.warning("stored decisions not read", error=str(error))
+            return ()
+        return [{**row, "at": _utc(row["at"])} for row in rows]
+
+
+def _utc(at: datetime) -> datetime:
+    return at.astimezone(UTC)

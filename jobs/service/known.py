@@ -1,0 +1,85 @@
+"""What is known, as tables to read: which columns, filters and order each has; pure functions of a snapshot."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurestore.snapshot import Snapshot
+from pipeline.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One readable table of the snapshot.
+
+    *filters* maps a query parameter to the column that must equal it; *assumed* holds the filters that apply where
+    none is given.
+    """
+
+    table: str
+    summary: str
+    columns: tuple[str, ...]
+    filters: Mapping[str, str]
+    order: tuple[tuple[str, str], ...]
+    assumed: Mapping[str, str] = field(default_factory=dict)
+
+
+#: By the name in the path; the columns stand in the order of the CSV, the cluster last.
+KNOWN: Mapping[str, Known] = {
+    "functions": Known(
+        "functions",
+        "Profiles of functions: what they use, how much of each, how fast they answer",
+        (
+            *("function", "dominant", "cpu", "memory", "network", "disk", "source"),
+            *("activations", "p50_ms", "p95_ms", "cluster"),
+        ),
+        {"cluster": "cluster", "function": "function", "node_type": "node_type", "dominant": "dominant"},
+        (("cluster", "ascending"), ("function", "ascending")),
+        {"node_type": ""},
+    ),
+    "interference": Known(
+        "pairs",
+        "Which function is slowed down by which: .25 = 25 % longer beside one always-running aggressor",
+        (
+            *("victim", "aggressor", "node_type", "status", "slowdown", "low", "high", "probability"),
+            *("effective_overlaps", "activations", "window_start", "window_end", "cluster"),
+        ),
+        {
+            "cluster": "cluster",
+            "victim": "victim",
+            "aggressor": "aggressor",
+            "node_type": "node_type",
+            "status": "status",
+        },
+        (("cluster", "ascending"), ("slowdown", "descending"), ("victim", "ascending"), ("aggressor", "ascending")),
+    ),
+    "nodes": Known(
+        "nodes",
+        "Nodes with their allocatable resources and last known use",
+        (
+            *("node", "node_type", "ready", "schedulable", "cpu_cores", "memory_bytes", "pods", "gpu_count"),
+            *("gpu_model", "disk_type", "network_bytes_per_s", "cpu_used_cores", "memory_used_bytes", "used_at"),
+            "cluster",
+        ),
+        {"cluster": "cluster", "node": "node", "node_type": "node_type"},
+        (("cluster", "ascending"), ("node", "ascending")),
+    ),
+}
+
+
+def select(known: Known, snapshot: Snapshot, given: Mapping[str, str]) -> pa.Table:
+    """Return the rows that match *given* filters, ordered; raises `BadInput` naming an unknown filter."""
+    for name in given:
+        if name not in known.filters:
+            raise BadInput(f"{name}: no such parameter; there are {', '.join(known.filters)}, format, limit, offset")
+    wanted = {**known.assumed, **given}
+    table = snapshot[known.table]
+    if wanted:
+        match: Callable[[str], pa.ChunkedArray] = lambda name: pc.equal(  # noqa: E731
+            pc.fill_null(table[known.filters[name]].cast(pa.string()), ""), wanted[name]
+        )
+        table = table.filter(reduce(pc.and_, (match(name) for name in wanted)))
+    return table.select(list(known.columns)).sort_by(list(known.order))

@@ -1,0 +1,186 @@
+"""The live cluster while serving: nodes, pods that hold something, and services, kept current by watches.
+
+Only what answers need is kept of each object, so that 50,000 pods stay small and a garbage collection short.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import msgspec
+import structlog
+
+from pipeline import objects
+from pipeline.clients.watch import Source, Watcher
+from pipeline.errors import ColocationError
+from pipeline.records import Node, Pod
+
+#: Pods that hold their node's resources; the API server reports one that ends as deleted.
+HOLDING = "status.phase!=Succeeded,status.phase!=Failed"
+
+_log = structlog.get_logger(__name__)
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+
+
+class _ServiceSpec(msgspec.Struct):
+    selector: dict[str, str] | None = None
+
+
+class _Service(msgspec.Struct):
+    metadata: _Meta
+    spec: _ServiceSpec | None = None
+
+
+_SERVICES = msgspec.json.Decoder(_Service)
+ServiceKey = tuple[str, str]
+
+
+class Held:
+    """Objects of one kind by key; *read* gives key and value, or raises for one odd object, which is left out."""
+
+    def __init__(
+        self, kind: str, read: Callable[[msgspec.Raw], tuple[Any, Any]], changed: Callable[[], None]
+    ) -> None:
+        self.items: dict[Any, Any] = {}
+        self.refused = 0
+        self._kind = kind
+        self._read = read
+        self._changed = changed
+
+    def replace(self, raws: Sequence[msgspec.Raw]) -> None:
+        """Take a whole list: what is not among *raws* is gone."""
+        self.refused = 0
+        listed = [pair for raw in raws if (pair := self._readable(raw)) is not None]
+        self.items = dict(listed)
+        self._changed()
+
+    def event(self, kind: str, raw: msgspec.Raw) -> None:
+        """Take one change; an update that changes nothing of interest is none."""
+        pair = self._readable(raw)
+        if pair is None:
+            return
+        key, value = pair
+        if kind == "DELETED":
+            if self.items.pop(key, None) is not None:
+                self._changed()
+        elif self.items.get(key) != value:
+            self.items[key] = value
+            self._changed()
+
+    def _readable(self, raw: msgspec.Raw) -> tuple[Any, Any] | None:
+        try:
+            return self._read(raw)
+        except (ColocationError, msgspec.MsgspecError) as error:
+            self.refused += 1
+            _log.warning("object left out of the live view", kind=self._kind, error=str(error).splitlines()[0])
+            return None
+
+
+class Live:
+    """The live cluster: read from any thread, written by the watches' threads."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        labels: Sequence[str],
+        annotations: Sequence[str],
+        node: Callable[[msgspec.Raw], Node] = objects.node,
+        on_pod: Callable[[Pod], None] = lambda _: None,
+    ) -> None:
+        """Keep of each pod only the given *labels* and *annotations*; *on_pod* is told of each with a node."""
+        self.changes = 0
+        self._labels = tuple(labels)
+        self._annotations = tuple(annotations)
+        self._on_pod = on_pod
+        self._node = node
+        self._interned: dict[tuple[tuple[str, float], ...], Mapping[str, float]] = {}
+        self._nodes = Held("node", self._read_node, self._changed)
+        self._pods = Held("pod", self._read_pod, self._changed)
+        self._services = Held("service", _read_service, self._changed)
+        self.lists = {"nodes": 0, "pods": 0, "services": 0}
+        self._watchers = {
+            "nodes": self._watcher(source, "nodes", "/api/v1/nodes", self._nodes),
+            "pods": self._watcher(source, "pods", "/api/v1/pods", self._pods, HOLDING),
+            "services": self._watcher(source, "services", "/api/v1/services", self._services),
+        }
+
+    @property
+    def synced(self) -> bool:
+        """Whether nodes and pods were listed; before, the snapshot's are better than none."""
+        return self._watchers["nodes"].synced.is_set() and self._watchers["pods"].synced.is_set()
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes now."""
+        return list(self._nodes.items.values())
+
+    def pods(self) -> list[Pod]:
+        """Return the pods that are not terminal now."""
+        return list(self._pods.items.values())
+
+    def services(self) -> dict[ServiceKey, Mapping[str, str]]:
+        """Return the selectors of services that have one, by namespace and name."""
+        return {key: selector for key, selector in list(self._services.items.items()) if selector}
+
+    def staleness(self) -> dict[str, float | None]:
+        """Return for each watch the seconds since it was last known to be current, None before its first list."""
+        ages = {name: watcher.staleness() for name, watcher in self._watchers.items()}
+        return {name: age if isfinite(age) else None for name, age in ages.items()}
+
+    def start(self) -> None:
+        """Begin to watch."""
+        for watcher in self._watchers.values():
+            watcher.start()
+
+    def close(self) -> None:
+        """End the watches."""
+        for watcher in self._watchers.values():
+            watcher.stop()
+
+    def _watcher(self, source: Source, name: str, path: str, held: Held, fields: str = "") -> Watcher:
+        def replace(raws: Sequence[msgspec.Raw]) -> None:
+            self.lists[name] += 1
+            held.replace(raws)
+
+        def failed(error: Exception) -> None:
+            _log.warning("watch failed", resource=name, error=str(error).splitlines()[0])
+
+        return Watcher(source, path, on_replace=replace, on_event=held.event, on_error=failed, field_selector=fields)
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def _read_node(self, raw: msgspec.Raw) -> tuple[str, Node]:
+        node = self._node(raw)
+        return node.name, msgspec.structs.replace(node, addresses={}, capacity=node.allocatable)
+
+    def _read_pod(self, raw: msgspec.Raw) -> tuple[str, Pod]:
+        pod = objects.pod(raw)
+        if pod.node:
+            self._on_pod(pod)
+        return pod.uid, msgspec.structs.replace(
+            pod,
+            namespace=sys.intern(pod.namespace),
+            node=sys.intern(pod.node),
+            phase=sys.intern(pod.phase),
+            labels=_only(pod.labels, self._labels),
+            annotations=_only(pod.annotations, self._annotations),
+            requests=self._interned.setdefault(tuple(pod.requests.items()), pod.requests),
+            limits={},
+            tolerations=(),
+        )
+
+
+def _only(given: Mapping[str, str], keys: Sequence[str]) -> Mapping[str, str]:
+    return {sys.intern(key): sys.intern(given[key]) for key in keys if key in given}
+
+
+def _read_service(raw: msgspec.Raw) -> tuple[ServiceKey, Mapping[str, str]]:
+    service = _SERVICES.decode(raw)
+    selector = service.spec.selector if service.spec is not None else None
+    return (service.metadata.namespace, service.metadata.name), selector or {}

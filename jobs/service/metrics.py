@@ -1,0 +1,88 @@
+"""GET /metrics: the families of `jobs.service.families`, gathered when they are asked for."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from featurestore.snapshot import Snapshot
+from jobs import status
+from jobs.service import counts
+from jobs.service.families import admission, freshness, learned, schedule, sources
+from jobs.service.health import from_table, newest
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class _Families(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def render(families: Iterable[Metric]) -> bytes:
+    """Write *families* in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(_Families(list(families)))
+    return generate_latest(registry)
+
+
+class Metrics:
+    """Makes the page; *seen* is told of each new snapshot and renders what depends on it alone, once.
+
+    *directory* is where the supervisor and every serving process leave their files, None for a process on its own.
+    """
+
+    STATUS = "supervisor.json"
+
+    def __init__(self, tally: counts.Tally, directory: Path | None, slot: int, pairs: int) -> None:
+        self._tally = tally
+        self._directory = directory
+        self._own = f"serving-{slot}.json"
+        self._pairs = pairs
+        self._learned = b""
+        self._snapshot: Snapshot | None = None
+        self.loads: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        self.watches: Callable[[], tuple[Mapping[str, float | None], Mapping[str, int]]] = lambda: ({}, {})
+
+    def seen(self, snapshot: Snapshot) -> None:
+        """Render what depends on *snapshot* alone."""
+        families = (
+            *learned.version(snapshot),
+            *learned.nodes(snapshot),
+            *learned.pairs(snapshot, self._pairs),
+            *learned.attribution(snapshot),
+        )
+        self._learned, self._snapshot = render(families), snapshot
+
+    def publish(self) -> None:
+        """Leave this process's counts where the others find them."""
+        if self._directory is not None:
+            counts.write(self._tally, self._directory / self._own)
+
+    def page(self) -> bytes:
+        """Return the whole page."""
+        return render(self._current(time.time())) + self._learned
+
+    def _current(self, now: float) -> Iterator[Metric]:
+        told = status.read(self._directory / self.STATUS if self._directory else None)
+        yield from admission.admission(counts.total(self._tallies()))
+        if (snapshot := self._snapshot) is not None:
+            health = newest(from_table(snapshot["health"]), told.health if told else ())
+            yield from sources.sources(health, now)
+            yield from freshness.snapshot(snapshot.created.timestamp(), now, *self.loads())
+        yield from freshness.watches(*self.watches())
+        if told is not None:
+            yield from schedule.schedule(told)
+
+    def _tallies(self) -> Iterator[counts.Tally]:
+        yield self._tally
+        if self._directory is not None:
+            for path in sorted(self._directory.glob("serving-*.json")):
+                if path.name != self._own:
+                    yield counts.read(path)

@@ -1,0 +1,55 @@
+"""The OpenAPI document, made from the table of routes and the types that are decoded and encoded."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from jobs.service.problems import MEDIA_TYPE, Problem
+from jobs.service.routes import Operation
+
+
+def document(routes: Iterable[Operation], version: str) -> dict[str, Any]:
+    """Return an OpenAPI 3.1 document of *routes*."""
+    routes = tuple(routes)
+    types: list[Any] = [Problem]
+    types.extend(each for route in routes for each in (route.body, route.answer) if each is not None)
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    found = dict(zip((repr(each) for each in types), schemas, strict=True))
+    problem = {"description": "A problem document", "content": {MEDIA_TYPE: {"schema": found[repr(Problem)]}}}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        answer = found[repr(route.answer)] if route.answer is not None else {}
+        operation: dict[str, Any] = {
+            "operationId": route.name,
+            "summary": route.summary,
+            "responses": {
+                "200": {"description": "OK", "content": {route.media: {"schema": answer}}},
+                "default": problem,
+            },
+        }
+        if "format" in route.parameters:
+            operation["responses"]["200"]["content"]["text/csv"] = {"schema": {"type": "string"}}
+        if route.parameters:
+            operation["parameters"] = [
+                {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+                for name, text in route.parameters.items()
+            ]
+        if route.body is not None:
+            operation["requestBody"] = {
+                "required": True,
+                "content": {"application/json": {"schema": found[repr(route.body)]}},
+            }
+        if route.open:
+            operation["security"] = []
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Co-location Advisor", "version": version},
+        "security": [{"token": []}, {}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }

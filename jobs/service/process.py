@@ -1,0 +1,225 @@
+"""One serving process: ``python -m jobs.service.process``, started by the supervisor with the listening socket."""
+
+import argparse
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import structlog
+import uvicorn
+
+from featurestore.snapshot import Snapshot
+from jobs import logs, wire
+from jobs.config import ClusterSettings, ServeSettings, Settings, load
+from jobs.service import counts, history
+from jobs.service.app import Parts, create_app
+from jobs.service.auth import Token
+from jobs.service.desk import Desk
+from jobs.service.live import Live
+from jobs.service.metrics import Metrics
+from jobs.service.periodic import Periodic
+from jobs.service.reservations import Reservations
+from jobs.service.routes import Readiness
+from jobs.service.spool import Spool
+from jobs.service.state import State
+from jobs.service.tls import Protocol, ReloadingContext
+from pipeline import objects
+from pipeline.errors import BadInput, ColocationError
+from rules.policy import Policy
+from rules.view import View, prepare
+
+_log = structlog.get_logger(__name__)
+
+#: How often files that may be renewed are looked at, and counts are left for the other processes, in seconds.
+_HOUSEKEEPING = 1.0
+
+
+class Process:
+    """Everything of one serving process; `start` and `close` its threads, `run` the server."""
+
+    def __init__(self, settings: Settings, directory: Path | None, slot: int) -> None:
+        """Put the parts together; raises `BadInput` for settings that cannot be served from."""
+        serve = settings.serve
+        cluster = admitted(settings)
+        policy = wire.policy(settings)
+        self._tls = context_of(serve)
+        token = Token(serve.token.get_secret_value() if serve.token else None, serve.token_file)
+        tally = counts.read(directory / f"serving-{slot}.json") if directory is not None else counts.Tally()
+        self.reservations = Reservations()
+        self.live = _live(settings, cluster, policy, self.reservations)
+        self.state: State[View] = State(
+            settings.store.snapshot, cluster, self._preparer(cluster, policy), self._changes
+        )
+        self.metrics = Metrics(tally, directory, slot, serve.metrics_pairs)
+        self.metrics.loads = lambda: (self.state.loads, self.state.failures)
+        if self.live is not None:
+            live = self.live
+            self.metrics.watches = lambda: (live.staleness(), live.lists)
+        self.state.on_swap(self.metrics.seen)
+        kept = history.History(settings)
+        self._history = kept
+        self.spool = Spool(kept.keep, tally.lost)
+        self._housekeeping = Periodic("housekeeping", _HOUSEKEEPING, self._keep_house(token), finally_=True)
+        desk = Desk(self.state, policy, self.reservations)
+        self.app = create_app(
+            Parts(
+                snapshot=lambda: self.state.current.snapshot,
+                decide=desk.decide,
+                recommend=desk.recommend,
+                keep=self.spool,
+                recent=lambda: self.spool.recent,
+                history=kept.read,
+                ready=self._ready,
+                metrics=self.metrics,
+                tally=tally,
+                token=token,
+                client_ca=serve.client_ca is not None,
+            )
+        )
+
+    def start(self) -> None:
+        """Start the threads."""
+        for part in (self.state, self.spool, self._housekeeping, self.live):
+            if part is not None:
+                part.start()
+
+    def close(self) -> None:
+        """Stop the threads; decisions that wait are written first."""
+        for part in (self.live, self.state, self.spool, self._housekeeping):
+            if part is not None:
+                part.close()
+        self._history.close()
+
+    def server(self) -> uvicorn.Server:
+        """Make the server; its connections come from a socket that is handed to `run`."""
+        tls = self._tls
+        config = uvicorn.Config(
+            self.app,
+            http=Protocol,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
+            timeout_keep_alive=75,
+            backlog=2048,
+            ssl_context_factory=(lambda _config, _default: tls) if tls is not None else None,
+        )
+        return uvicorn.Server(config)
+
+    def _preparer(self, cluster: str, policy: Policy) -> Callable[[Snapshot, str, datetime], View]:
+        def prepared(snapshot: Snapshot, of: str, at: datetime) -> View:
+            live = self.live if of == cluster and self.live is not None and self.live.synced else None
+            return prepare(
+                snapshot,
+                of,
+                at,
+                nodes=live.nodes() if live else None,
+                pods=live.pods() if live else None,
+                services=live.services() if live else {},
+                reservations=self.reservations.current() if of == cluster else (),
+                function_labels=policy.function_labels,
+                label_prefix=policy.label_prefix,
+            )
+
+        return prepared
+
+    def _changes(self) -> int:
+        return self.reservations.changes + (self.live.changes if self.live is not None else 0)
+
+    def _keep_house(self, token: Token) -> Callable[[], None]:
+        def work() -> None:
+            token.refresh()
+            if self._tls is not None:
+                self._tls.refresh()
+            self.metrics.publish()
+
+        return work
+
+    def _ready(self) -> Readiness:
+        """Ready with whatever is known: a fresh installation, without snapshot, has to answer too."""
+        live = self.live is not None and self.live.synced
+        return Readiness("ready", self.state.current.snapshot.version, live)
+
+
+def context_of(serve: ServeSettings) -> ReloadingContext | None:
+    """Return the TLS context, None where the server speaks plain HTTP."""
+    if serve.tls_cert is None or serve.tls_key is None:
+        return None
+    return ReloadingContext.of(serve.tls_cert, serve.tls_key, serve.client_ca)
+
+
+def admitted(settings: Settings) -> str:
+    """Return the cluster whose pods are admitted; raises `BadInput` where it is not clear."""
+    names = [cluster.name for cluster in settings.clusters]
+    if settings.serve.cluster is not None:
+        if names and settings.serve.cluster not in names:
+            raise BadInput(f"serve.cluster: {settings.serve.cluster!r} is not one of {', '.join(names)}")
+        return settings.serve.cluster
+    if len(names) > 1:
+        raise BadInput(f"serve.cluster: name the one whose pods are admitted: {', '.join(names)}")
+    return names[0] if names else "default"
+
+
+def _live(settings: Settings, cluster: str, policy: Policy, reservations: Reservations) -> Live | None:
+    """Watch the admitted cluster where there is a way to reach it."""
+    of: ClusterSettings | None = next((each for each in settings.clusters if each.name == cluster), None)
+    if of is None or of.kubernetes is None:
+        return None
+    kubernetes = of.kubernetes
+    try:
+        client = wire.kubernetes(kubernetes)
+    except ColocationError as error:
+        _log.error("the live cluster cannot be watched, the snapshot alone answers", error=str(error))
+        return None
+    decision = policy.own("decision")
+
+    return Live(
+        client,
+        labels=(*policy.function_labels, policy.own("function"), policy.own("workflow")),
+        annotations=(decision,),
+        node=lambda raw: objects.node(
+            raw, bandwidth_label=kubernetes.bandwidth_label, disk_label=kubernetes.disk_label
+        ),
+        on_pod=lambda pod: reservations.seen(pod.annotations.get(decision, "")),
+    )
+
+
+def run(settings: Settings, listening: socket.socket, directory: Path | None, slot: int) -> None:
+    """Serve until told to end."""
+    process = Process(settings, directory, slot)
+    # The server raises the signal that ended it once more when it is done: there is still something to close.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process.start()
+    try:
+        process.server().run(sockets=[listening])
+    finally:
+        process.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the serving process that the supervisor describes."""
+    parser = argparse.ArgumentParser(prog="python -m jobs.service.process")
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--descriptor", type=int, required=True)
+    parser.add_argument("--directory", type=Path)
+    parser.add_argument("--slot", type=int, default=0)
+    given = parser.parse_args(arguments)
+    logs.configure()
+    try:
+        run(load(given.config), socket.socket(fileno=given.descriptor), given.directory, given.slot)
+    except ColocationError as error:
+        print(f"colocate: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Every route in one literal table; the application and its OpenAPI document are made from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from jobs.config import Mode
+from jobs.service.known import KNOWN
+from jobs.service.review import AdmissionAnswer, AdmissionReview
+from jobs.service.tables import Page
+
+
+class RecommendationRequest(msgspec.Struct, frozen=True):
+    """A pod, or an object with a pod template, with the cluster to run it in and the mode to answer in."""
+
+    pod: dict[str, Any]
+    cluster: str | None = None
+    mode: Mode | None = None
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether requests can be answered, and from which snapshot."""
+
+    status: Literal["ready", "starting"]
+    snapshot: str
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One route: *name* is the handler in `jobs.service.handlers`; *answer* None is a free form of *media*."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    name: str
+    summary: str
+    body: Any = None
+    answer: Any = None
+    media: str = "application/json"
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    open: bool = False
+
+
+_PAGING = {"format": "json (default) or csv", "limit": "rows at most", "offset": "rows to leave out"}
+
+
+def _known(name: str) -> Operation:
+    known = KNOWN[name]
+    parameters = {parameter: f"only rows whose {column} is this" for parameter, column in known.filters.items()}
+    return Operation("GET", f"/v1/{name}", name, known.summary, answer=Page, parameters={**parameters, **_PAGING})
+
+
+ROUTES: tuple[Operation, ...] = (
+    Operation("POST", "/mutate", "mutate", "Admission webhook for pods", AdmissionReview, AdmissionAnswer),
+    Operation(
+        "POST",
+        "/v1/recommendations",
+        "recommendations",
+        "Where a pod should run: affinity, patch, ranked nodes and reasons; the body is JSON or YAML",
+        RecommendationRequest | dict[str, Any],
+    ),
+    _known("functions"),
+    _known("interference"),
+    _known("nodes"),
+    Operation(
+        "GET",
+        "/v1/decisions",
+        "decisions",
+        "Decisions about pods, the newest first",
+        answer=Page,
+        parameters={
+            "cluster": "only of this cluster",
+            "namespace": "only of this namespace",
+            "function": "only of this function",
+            "mode": "only in this mode",
+            "outcome": "only with this outcome",
+            **_PAGING,
+        },
+    ),
+    Operation("GET", "/metrics", "metrics", "Metrics for Prometheus", media="text/plain"),
+    Operation("GET", "/healthz", "healthz", "Whether the process answers", media="text/plain", open=True),
+    Operation("GET", "/readyz", "readyz", "Whether answers can be given", answer=Readiness, open=True),
+    Operation("GET", "/openapi.json", "openapi", "This interface as an OpenAPI document"),
+)

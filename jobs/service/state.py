@@ -1,0 +1,157 @@
+"""What answers are given from at one moment: a snapshot and what was prepared from it and from the live cluster.
+
+A watcher thread loads and prepares; readers take the one reference `State.current` and never wait. The admission path
+therefore sees no disk and no lock.
+"""
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from featurestore.snapshot import Snapshot, empty
+from featurestore.store.published import load
+from jobs.service.periodic import Periodic, Signature, signature
+from pipeline.errors import BadInput
+
+V = TypeVar("V")
+_log = structlog.get_logger(__name__)
+
+
+class Prepare(Protocol[V]):  # type: ignore[misc]  # V is only returned
+    """Prepare the view of one cluster from *snapshot* and, where it is watched, from the live cluster."""
+
+    def __call__(self, snapshot: Snapshot, cluster: str, at: datetime, /) -> V: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Current(Generic[V]):
+    """One immutable moment; *others* keeps views of further clusters, prepared when first asked for."""
+
+    snapshot: Snapshot
+    view: V
+    loaded: datetime
+    number: int
+    others: dict[str, V] = field(default_factory=dict)
+
+
+class State(Generic[V]):
+    """Holds the current moment and replaces it when the snapshot file or the live cluster changed.
+
+    Changes of the live cluster are taken up at most twice a second, and never so often that preparing takes more
+    than a tenth of one core.
+    """
+
+    POLL = 0.25
+    SHARE = 0.1
+    SHORTEST = 0.5
+    RETRY = 5.0
+
+    def __init__(
+        self,
+        path: Path,
+        cluster: str,
+        prepare: Prepare[V],
+        changes: Callable[[], int] = lambda: 0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Load what is there; an absent or damaged file is an empty snapshot, and taken up once it is whole.
+
+        *changes* returns a number that differs after any change of the live cluster.
+        """
+        self.cluster = cluster
+        self.failures = 0
+        self.loads = 0
+        self._path = path
+        self._prepare = prepare
+        self._count = changes
+        self._now = now
+        self._seen: Signature = (None,)
+        self._changes = 0
+        self._earliest = 0.0
+        self._lock = Lock()
+        self._listeners: list[Callable[[Snapshot], None]] = []
+        snapshot = empty(now())
+        self.current: Current[V] = Current(snapshot, prepare(snapshot, cluster, now()), now(), 0)
+        self.refresh()
+        self._thread = Periodic("snapshot", self.POLL, self.refresh)
+
+    def on_swap(self, listener: Callable[[Snapshot], None]) -> None:
+        """Call *listener* in the watcher's thread with each new snapshot, and now with the current one."""
+        self._listeners.append(listener)
+        listener(self.current.snapshot)
+
+    def start(self) -> None:
+        """Begin to watch the file."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching; the current moment stays."""
+        self._thread.close()
+
+    def refresh(self) -> bool:
+        """Take up a changed file or cluster; returns whether there is a new moment."""
+        with self._lock:
+            fresh = self._reload()
+            if not fresh and not self._due():
+                return False
+            began = time.monotonic()
+            snapshot = fresh or self.current.snapshot
+            self._changes = self._count()
+            now = self._now()
+            try:
+                view = self._prepare(snapshot, self.cluster, now)
+            except Exception as error:
+                self.failures += 1
+                self._earliest = time.monotonic() + self.RETRY
+                _log.error("view not prepared, the former one stays", error=f"{type(error).__name__}: {error}")
+                return False
+            self.current = Current(snapshot, view, now if fresh else self.current.loaded, self.current.number + 1)
+            took = time.monotonic() - began
+            self._earliest = time.monotonic() + max(self.SHORTEST, took / self.SHARE)
+        if fresh:
+            self._settle(fresh, took)
+        return True
+
+    def view_of(self, cluster: str) -> V:
+        """The view of *cluster*, prepared when first asked for; not for the admission path."""
+        current = self.current
+        if cluster == self.cluster:
+            return current.view
+        with self._lock:
+            if cluster not in current.others:
+                current.others[cluster] = self._prepare(current.snapshot, cluster, self._now())
+            return current.others[cluster]
+
+    def _reload(self) -> Snapshot | None:
+        seen = signature([self._path])
+        if seen == self._seen:
+            return None
+        self._seen = seen
+        if seen == (None,):
+            return None
+        try:
+            snapshot = load(self._path)
+        except BadInput as error:
+            self.failures += 1
+            _log.error("snapshot not loaded, the former one stays", error=str(error))
+            return None
+        self.loads += 1
+        return snapshot
+
+    def _due(self) -> bool:
+        return self._count() != self._changes and time.monotonic() >= self._earliest
+
+    def _settle(self, snapshot: Snapshot, took: float) -> None:
+        for listener in self._listeners:
+            listener(snapshot)
+        # What was just built lives long: without this, each full collection would walk over all of it.
+        gc.collect()
+        gc.freeze()
+        _log.info("snapshot loaded", version=snapshot.version, created=str(snapshot.created), seconds=round(took, 3))

@@ -1,0 +1,68 @@
+"""What the supervisor tells the serving processes: its jobs and the sources' health, as one small file."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class JobStatus(msgspec.Struct):
+    """Runs of one scheduled job since the supervisor started; times in epoch seconds, 0 for never.
+
+    *runs* counts by outcome: ``ok``, ``partial``, ``failed``, ``timeout``. *missed* starts came too late to be made
+    up for, *overrun* ones fell into a run that had not ended.
+    """
+
+    runs: dict[str, int] = msgspec.field(default_factory=dict)
+    missed: int = 0
+    overrun: int = 0
+    running: bool = False
+    last_start: float = 0.0
+    last_success: float = 0.0
+    last_seconds: float = 0.0
+
+
+class SourceHealth(msgspec.Struct, frozen=True):
+    """How one source of one cluster fares; times in epoch seconds, None for never."""
+
+    cluster: str
+    source: str
+    last_success: float | None
+    last_attempt: float | None
+    outcome: str
+    reason: str
+    refused: int
+    watermark: float | None
+    rows_total: int
+    errors_total: int
+
+
+class Status(msgspec.Struct):
+    """The supervisor's state at *written* (epoch seconds)."""
+
+    written: float = 0.0
+    jobs: dict[str, JobStatus] = msgspec.field(default_factory=dict)
+    health: list[SourceHealth] = msgspec.field(default_factory=list)
+    restarts: int = 0
+    decisions_flushed: int = 0
+    flush_errors: int = 0
+
+
+_decoder = msgspec.json.Decoder(Status)
+
+
+def write(status: Status, path: Path) -> None:
+    """Write *status* aside and rename it to *path*."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_bytes(msgspec.json.encode(status))
+    aside.replace(path)
+
+
+def read(path: Path | None) -> Status | None:
+    """Read the status; None where there is no supervisor or its file is of another version."""
+    if path is None:
+        return None
+    try:
+        return _decoder.decode(path.read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return None
