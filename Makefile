@@ -1,31 +1,38 @@
-# make demo  sets up and runs the whole pipeline on the recorded cluster;  make test  sets up and checks everything.
+# make demo  sets up and runs the whole pipeline on the recorded cluster
+# make test  sets up and checks everything
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+RUNS := .venv/.runs
+CHECKS := .venv/.checks
 
 .PHONY: install demo test lint types contracts unit clean
-install: $(STAMP)
+install: $(RUNS)
 
-$(STAMP): pyproject.toml
+$(RUNS): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	$(PIP) install --editable .
 	@touch $@
 
-demo: $(STAMP)
+$(CHECKS): $(RUNS)
+	$(PIP) install --upgrade "pip>=25.1"
+	$(PIP) install --group dev
+	@touch $@
+
+demo: $(RUNS)
 	$(BIN)/colocate demo
 
-lint: $(STAMP)
+lint: $(CHECKS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(CHECKS)
 	$(BIN)/mypy
 
-contracts: $(STAMP)
-	$(BIN)/lint-imports
+contracts: $(CHECKS)
+	$(BIN)/lint-imports --no-logo
 
-unit: $(STAMP)
+unit: $(CHECKS)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test: lint types contracts unit
