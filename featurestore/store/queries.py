@@ -5,7 +5,7 @@ times as ``timestamp[us, UTC]``, so that the file is free again before anything 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -15,9 +15,9 @@ from duckdb import DuckDBPyConnection
 _EVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def arrow(con: DuckDBPyConnection, query: str, values: Sequence[object] = ()) -> pa.Table:
+def arrow(con: DuckDBPyConnection, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> pa.Table:
     """Return the answer to *query* as a table of its own, independent of the connection."""
-    return con.sql(query, params=list(values)).to_arrow_table()
+    return con.sql(query, params=dict(values) if isinstance(values, Mapping) else list(values)).to_arrow_table()
 
 
 def activations(con: DuckDBPyConnection, cluster: str, since: datetime, until: datetime) -> pa.Table:

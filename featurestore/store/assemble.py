@@ -1,0 +1,91 @@
+"""The snapshot made from the store: everything that answers need, copied out in one read."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from featurestore.snapshot import TABLES, Snapshot
+from featurestore.store import queries
+from featurestore.store.models import LEARNED
+
+#: Usage older than this says nothing about how busy a node is now.
+FRESH = timedelta(hours=1)
+
+_NODES = """
+WITH latest AS (
+    SELECT cluster, name AS node,
+        arg_max(value, "at") FILTER (metric = 'cpu_cores') AS cpu_used_cores,
+        arg_max(value, "at") FILTER (metric = 'memory_bytes') AS memory_used_bytes,
+        arg_max(value, "at") FILTER (metric = 'network_speed_bytes_per_s') AS speed,
+        max("at") FILTER (metric IN ('cpu_cores', 'memory_bytes')) AS used_at
+    FROM usage WHERE scope = 'node' AND "at" > $since AND "at" <= $at GROUP BY cluster, name
+)
+SELECT s.cluster, s.node, node_type, ready, schedulable, cpu_cores, memory_bytes, pods, gpu_count, gpu_model,
+    disk_type, coalesce(network_bytes_per_s, speed) AS network_bytes_per_s, labels, taints, allocatable,
+    cpu_used_cores, memory_used_bytes, used_at
+FROM node_specs AS s LEFT JOIN latest ON latest.cluster = s.cluster AND latest.node = s.node
+WHERE valid_to IS NULL ORDER BY s.cluster, s.node
+"""
+
+_PLACEMENTS = """
+SELECT cluster, uid, namespace, pod, node, function, phase, started, cpu_request_cores, memory_request_bytes, labels
+FROM placements WHERE ended IS NULL AND phase NOT IN ('Succeeded', 'Failed') ORDER BY cluster, node, namespace, pod
+"""
+
+_WORKFLOWS = "SELECT cluster, namespace, workflow, document FROM workflows ORDER BY cluster, namespace, workflow"
+
+_CLUSTERS = """
+SELECT cluster FROM node_specs UNION SELECT cluster FROM placements UNION SELECT cluster FROM workflows
+UNION SELECT cluster FROM runs UNION SELECT cluster FROM models UNION SELECT cluster FROM declared_profiles ORDER BY 1
+"""
+
+
+def snapshot(con: DuckDBPyConnection, at: datetime) -> Snapshot:
+    """Copy what is known at *at* out of the store.
+
+    Nodes as last listed with their use of the last hour, pods that are alive, workflows, the promoted models of
+    every cluster, and the sources' health. The version names the time and the content.
+    """
+    models = con.execute("SELECT cluster, model, metrics FROM models WHERE promoted ORDER BY cluster").fetchall()
+    found = {
+        "nodes": queries.arrow(con, _NODES, {"since": at - FRESH, "at": at}),
+        "placements": queries.arrow(con, _PLACEMENTS),
+        "workflows": queries.arrow(con, _WORKFLOWS),
+        "health": queries.health(con),
+        **{name: _learned(con, name, place) for name, place in LEARNED.items()},
+    }
+    tables = {name: found[name].select(schema.names).cast(schema) for name, schema in TABLES.items()}
+    return Snapshot(
+        version=f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{_digest(tables)}",
+        created=at,
+        clusters=tuple(cluster for (cluster,) in con.execute(_CLUSTERS).fetchall()),
+        models={cluster: model for cluster, model, _ in models},
+        attribution={cluster: json.loads(metrics).get("attribution", {}) for cluster, _, metrics in models},
+        tables=tables,
+    )
+
+
+def _learned(con: DuckDBPyConnection, name: str, place: str) -> pa.Table:
+    columns = ", ".join(f'p."{column}"' for column in TABLES[name].names)
+    return queries.arrow(
+        con,
+        f"""
+        SELECT {columns} FROM {place} AS p
+        JOIN (SELECT cluster, model FROM models WHERE promoted) AS m ON m.cluster = p.cluster AND m.model = p.model
+        ORDER BY ALL
+        """,
+    )
+
+
+def _digest(tables: Mapping[str, pa.Table]) -> str:
+    digest = hashlib.blake2b(digest_size=4)
+    for name in sorted(tables):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, tables[name].schema) as writer:
+            writer.write_table(tables[name])
+        digest.update(sink.getvalue())
+    return digest.hexdigest()

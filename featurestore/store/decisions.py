@@ -1,0 +1,186 @@
+"""Decisions on their way into the store: spooled as JSON lines by whoever decides, flushed in batches by the writer.
+
+A process appends to a file of its own, ``*.part``, which it holds locked, and renames it to ``*.jsonl`` when it is
+done with it. A flush inserts what it finds and then removes the file; being killed in between inserts nothing twice,
+since the decisions' ids are compared with those stored.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Annotated
+
+import msgspec
+import pyarrow as pa
+import structlog
+from duckdb import DuckDBPyConnection
+
+from featurestore.store.duck import Store, staging
+from pipeline.errors import BadInput
+
+_log = structlog.get_logger(__name__)
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """One decision as the store keeps it; *document* is the recommendation, anything msgspec makes JSON of."""
+
+    decision: str
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    cluster: str
+    namespace: str
+    pod: str
+    function: str
+    mode: str
+    snapshot: str
+    satisfiable: bool
+    outcome: str
+    document: object
+
+
+class _Line(Decision, frozen=True):
+    document: msgspec.Raw
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+class Spool:
+    """Appends decisions to files in *directory*; one owner a spool, any number of spools a directory.
+
+    A file is handed over after *seconds* or at *size* bytes, whichever is first, and at `close`. What was appended
+    survives the death of the process. Raises `BadInput` naming the directory where it cannot be written.
+    """
+
+    def __init__(self, directory: Path, *, seconds: float = 5.0, size: int = 4 << 20) -> None:
+        self._directory = directory
+        self._seconds = seconds
+        self._size = size
+        self._file: IO[bytes] | None = None
+        self._path = directory
+        self._opened = 0.0
+
+    def append(self, decisions: Iterable[Decision]) -> None:
+        """Append *decisions*, in one write."""
+        lines = b"".join(_ENCODER.encode(decision) + b"\n" for decision in decisions)
+        if lines:
+            try:
+                file = self._file or self._open()
+                file.write(lines)
+                file.flush()
+            except OSError as error:
+                raise BadInput(f"{self._directory}: cannot be written: {error.strerror}") from error
+        self.rotate(only_due=True)
+
+    def rotate(self, *, only_due: bool = False) -> None:
+        """Hand the current file over to the next flush; with *only_due* only where it is old or large enough."""
+        if self._file is None:
+            return
+        due = time.monotonic() - self._opened >= self._seconds or self._file.tell() >= self._size
+        if due or not only_due:
+            self._path.replace(self._path.with_suffix(".jsonl"))
+            self._file.close()
+            self._file = None
+
+    def close(self) -> None:
+        """Hand over what is left."""
+        self.rotate()
+
+    def _open(self) -> IO[bytes]:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._path = self._directory / f"decisions-{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.part"
+        self._file = self._path.open("xb")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._opened = time.monotonic()
+        return self._file
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What a flush did: *rows* new, *duplicates* stored before, *refused* lines that are no decision."""
+
+    rows: int = 0
+    duplicates: int = 0
+    refused: int = 0
+
+
+def flush(store: Store, directory: Path, *, files: int = 256) -> Flushed:
+    """Move what was handed over in *directory* into the store, at most *files* files at once; any number may flush.
+
+    Files left behind by a process that died are taken too. Raises as `Store.write` does, and then leaves all files.
+    """
+    _adopt(directory)
+    taken = sorted(directory.glob("decisions-*.jsonl"))[:files]
+    decisions: list[_Line] = []
+    refused = 0
+    for path in taken:
+        found, bad = _read(path)
+        decisions += found
+        refused += bad
+    if not taken:
+        return Flushed()
+    if refused:
+        _log.warning("lines that are no decision", lines=refused)
+    unique = {decision.decision: decision for decision in decisions}
+    with staging(store.spill) as con:
+        con.register("spooled", _table(list(unique.values())))
+        rows = store.write(_insert, prepared=con) if unique else 0
+    for path in taken:
+        path.unlink(missing_ok=True)
+    return Flushed(rows, len(decisions) - rows, refused)
+
+
+def _insert(con: DuckDBPyConnection) -> int:
+    [[rows]] = con.execute(
+        """
+        INSERT INTO decisions SELECT spooled.* FROM spooled ANTI JOIN (
+            SELECT decision FROM decisions
+            WHERE "at" BETWEEN (SELECT min("at") FROM spooled) AND (SELECT max("at") FROM spooled)
+        ) AS known USING (decision)
+        """
+    ).fetchall()
+    return int(rows)
+
+
+def _adopt(directory: Path) -> None:
+    """Hand over the files of processes that died: nobody holds their locks any more."""
+    for path in directory.glob("decisions-*.part"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if file.read(1) or time.time() - path.stat().st_mtime > 60:  # a new one is empty before it is locked
+                path.replace(path.with_suffix(".jsonl"))
+
+
+def _read(path: Path) -> tuple[list[_Line], int]:
+    found: list[_Line] = []
+    refused = 0
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:  # another flush was faster
+        return [], 0
+    for line in content.splitlines():
+        try:
+            decision = _DECODER.decode(line)
+            _ = bytes(decision.document).decode()
+            found.append(decision)
+        except (msgspec.MsgspecError, UnicodeError):
+            refused += 1
+    return found, refused
+
+
+def _table(decisions: list[_Line]) -> pa.Table:
+    text = ("decision", "cluster", "namespace", "pod", "function", "mode", "snapshot", "outcome")
+    columns: dict[str, pa.Array] = {
+        name: pa.array([getattr(decision, name) for decision in decisions], pa.string()) for name in text
+    }
+    columns["at"] = pa.array([each.at.astimezone(UTC) for each in decisions], pa.timestamp("us", tz="UTC"))
+    columns["satisfiable"] = pa.array([each.satisfiable for each in decisions], pa.bool_())
+    columns["document"] = pa.array([bytes(each.document).decode() for each in decisions], pa.string())
+    order = ("decision", "at", "cluster", "namespace", "pod", "function", "mode", "snapshot", "satisfiable")
+    return pa.table({name: columns[name] for name in (*order, "outcome", "document")})
