@@ -1,0 +1,51 @@
+"""Hardware that the function needs, and hardware that it would like."""
+
+import numpy as np
+
+from rules.advice import Advice, NodeWish, Reason, Term
+from rules.affinity.needs import find
+from rules.candidates import Candidates
+from rules.policy import Policy
+from rules.request import Request
+from rules.scoring import graded
+from rules.view import View
+
+_WISH_WEIGHT = 50
+
+
+def hardware(request: Request, view: View, policy: Policy) -> Advice:
+    """Require every one of the workflow's extraResources."""
+    mask = np.ones(len(view.nodes), dtype=np.bool_)
+    terms: list[Term] = []
+    reasons = []
+    for found in find(view.nodes, request.needs):
+        mask &= found.have
+        have = int(np.count_nonzero(found.have))
+        said = f"{request.function_name or 'the pod'} needs {found.shown}: {have} of {len(view.nodes)} nodes have it"
+        if found.need is None:
+            said += "; it is no label that a pod could ask for"
+        else:
+            terms.append(found.need)
+        reasons.append(Reason("hardware", said))
+    if not reasons:
+        return Advice("hardware")
+    return Advice("hardware", Candidates.of(mask), terms=tuple(terms), reasons=tuple(reasons))
+
+
+def preferred_hardware(request: Request, view: View, policy: Policy) -> Advice:
+    """Prefer each of the workflow's preferredResources."""
+    grades = np.zeros(len(view.nodes))
+    terms: list[Term] = []
+    reasons = []
+    for found in find(view.nodes, request.wishes):
+        grades += found.have / len(request.wishes)
+        if found.need is not None:
+            terms += [NodeWish(_WISH_WEIGHT, expressions) for expressions in found.need.alternatives]
+        have = int(np.count_nonzero(found.have))
+        reasons.append(
+            Reason("preferred_hardware", f"would like {found.shown}: {have} of {len(view.nodes)} nodes have it")
+        )
+    if not reasons:
+        return Advice("preferred_hardware")
+    scores = graded("wishes", grades, share=0.4)
+    return Advice("preferred_hardware", scores=scores, terms=tuple(terms), reasons=tuple(reasons))

@@ -1,0 +1,20 @@
+"""The least loaded nodes: the larger used fraction of CPU and memory, in steps of five percent."""
+
+import numpy as np
+
+from rules.advice import Advice, Measure
+from rules.policy import Policy
+from rules.request import Request
+from rules.scoring import graded
+from rules.view import View
+
+NAME = "least_loaded"
+
+
+def least_loaded(request: Request, view: View, policy: Policy) -> Advice:
+    """Grade a node by what is not in use; where use is not known, as the middle of the nodes where it is."""
+    load = view.nodes.load
+    if np.isnan(load).all():
+        return Advice(NAME)
+    filled = np.where(np.isnan(load), np.nanmedian(load), load)
+    return Advice(NAME, scores=graded("load", 1.0 - filled, step=0.05), measures=(Measure("load {:.0%}", load),))

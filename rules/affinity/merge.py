@@ -1,0 +1,117 @@
+"""The one way in which a pod is changed: what the user wrote stays, ours is added, and a second run changes nothing.
+
+Required node terms are ORed and the expressions in one are ANDed, so our need is ANDed into each of the user's terms;
+an added term would weaken their rule. A term without any requirement matches nothing and stays as it is: with ours in
+it it would begin to match. Preferred terms go behind the user's own.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from rules.affinity.emission import Additions, Json
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+#: Where in an affinity the lists of `Additions` belong.
+_LISTS: Final = (
+    ("nodeAffinity", _PREFERRED, "node_preferred"),
+    ("podAffinity", _REQUIRED, "pod_required"),
+    ("podAffinity", _PREFERRED, "pod_preferred"),
+    ("podAntiAffinity", _REQUIRED, "anti_required"),
+    ("podAntiAffinity", _PREFERRED, "anti_preferred"),
+)
+
+
+def merge(pod: Mapping[str, Any], added: Additions, *, prefix: str, decision: str) -> Json:
+    """Return *pod* with *added* in it; *pod* itself is not changed.
+
+    The annotation ``{prefix}/applied`` holds the fingerprints of what was added, by which a later run takes its own
+    earlier terms out again; ``{prefix}/decision`` names the decision, and is kept where the run changes nothing.
+    """
+    metadata, spec = _object(pod, "metadata"), _object(pod, "spec")
+    annotations, labels = _object(metadata, "annotations"), _object(metadata, "labels")
+    earlier = frozenset(str(annotations.get(f"{prefix}/applied", "")).split(",")) - {""}
+    affinity, ours = _affinity(_object(spec, "affinity"), added, earlier)
+    for key, value in added.labels.items():
+        if value is None:
+            labels.pop(key, None)
+        else:
+            labels[key] = value
+    if ours or any(added.labels.values()) or added.alternatives:
+        annotations[f"{prefix}/applied"] = ",".join(ours)
+        annotations.setdefault(f"{prefix}/decision", decision)
+    else:
+        annotations.pop(f"{prefix}/applied", None)
+        annotations.pop(f"{prefix}/decision", None)
+    merged = dict(pod)
+    _put(metadata, "labels", labels)
+    _put(metadata, "annotations", annotations)
+    _put(spec, "affinity", affinity)
+    _put(merged, "metadata", metadata)
+    _put(merged, "spec", spec)
+    if merged == pod:
+        return merged
+    if f"{prefix}/decision" in annotations:
+        annotations[f"{prefix}/decision"] = decision
+    return merged
+
+
+def _affinity(affinity: Json, added: Additions, earlier: frozenset[str]) -> tuple[Json, list[str]]:
+    """Return the merged affinity, and the fingerprints of our terms in it."""
+    ours: list[str] = []
+    if added.alternatives:
+        node = _object(affinity, "nodeAffinity")
+        node[_REQUIRED] = _required(node.get(_REQUIRED), added.alternatives)
+        affinity["nodeAffinity"] = node
+    for kind, strength, name in _LISTS:
+        wanted: Sequence[Json] = getattr(added, name)
+        part = _object(affinity, kind)
+        standing: list[Json] = part.get(strength) or []
+        kept = [term for term in standing if fingerprint(term) not in earlier]
+        new = [term for term in wanted if term not in kept]
+        ours += [fingerprint(term) for term in new]
+        if sorted(map(fingerprint, standing)) == sorted(map(fingerprint, [*kept, *new])):
+            continue  # all there already, wherever others have put theirs since
+        if kept or new:
+            part[strength] = [*kept, *new]
+        elif standing:
+            del part[strength]
+        _put(affinity, kind, part)
+    return affinity, ours
+
+
+def _required(standing: Mapping[str, Any] | None, alternatives: Iterable[Sequence[Json]]) -> Json:
+    """Return the user's required node terms, each with each of our alternatives."""
+    ours = [list(alternative) for alternative in alternatives]
+    if standing is None:
+        return {"nodeSelectorTerms": [{"matchExpressions": each} for each in ours]}
+    terms: list[Any] = []
+    for term in standing.get("nodeSelectorTerms") or []:
+        own = (term or {}).get("matchExpressions") or []
+        matches_nothing = not own and not (term or {}).get("matchFields")
+        if matches_nothing or any(all(each in own for each in alternative) for alternative in ours):
+            terms.append(term)
+            continue
+        terms += [
+            {**term, "matchExpressions": [*own, *(each for each in alternative if each not in own)]}
+            for alternative in ours
+        ]
+    return {**standing, "nodeSelectorTerms": terms}
+
+
+def fingerprint(term: Json) -> str:
+    """Return eight hex digits that stay the same for equal terms, whatever the order of their fields."""
+    return hashlib.sha256(msgspec.json.encode(term, order="deterministic")).hexdigest()[:8]
+
+
+def _object(parent: Mapping[str, Any], key: str) -> Json:
+    return dict(parent.get(key) or {})
+
+
+def _put(parent: Json, key: str, value: Json) -> None:
+    """Set *key*, but leave out an empty object where there was none."""
+    if value or parent.get(key):
+        parent[key] = value

@@ -1,0 +1,24 @@
+"""The nodes with most free: allocatable minus requested CPU and memory, beside the most that any node has."""
+
+import numpy as np
+
+from rules.advice import Advice, Measure
+from rules.policy import Policy
+from rules.request import Request
+from rules.scoring import graded
+from rules.view import View
+
+NAME = "most_free"
+_GIB = 2.0**30
+
+
+def most_free(request: Request, view: View, policy: Policy) -> Advice:
+    """Grade a node by the mean of its free CPU and free memory, each over the largest of all nodes."""
+    grades, measures = np.zeros(len(view.nodes)), []
+    for resource, sentence, unit in (("cpu", "{:.3g} cores free", 1.0), ("memory", "{:.3g} GiB free", _GIB)):
+        free = np.maximum(view.nodes.free.get(resource, np.zeros(len(view.nodes))), 0.0)
+        most = float(free.max(initial=0.0))
+        if most > 0:
+            grades += free / most / 2.0
+        measures.append(Measure(sentence, free / unit))
+    return Advice(NAME, scores=graded("free", grades), measures=tuple(measures))

@@ -1,0 +1,51 @@
+"""Terms against pods of given functions, by the labels that such pods really carry at that moment.
+
+The webhook labels at creation the function that it recognises itself; OpenWhisk puts ``openwhisk/action`` on a pod
+only once it has initialised it. So every wish comes twice: against one's own label, and against OpenWhisk's on pods
+that lack one's own (else a pod with both would count double). Of required terms nothing can count double.
+"""
+
+from collections.abc import Iterable
+
+from rules.advice import Expression, PodTerm
+from rules.functions import action_of, namespace_of
+from rules.labels import label_value, legal_value
+from rules.policy import Policy
+
+
+def own_values(functions: Iterable[str]) -> tuple[str, ...]:
+    """Return the values that one's own label may have on pods of *functions*.
+
+    The bare action stands on a pod whose OpenWhisk namespace was not known at its creation.
+    """
+    return tuple(sorted({label_value(name) for each in functions for name in (each, action_of(each))}))
+
+
+def against(
+    functions: Iterable[str],
+    policy: Policy,
+    *,
+    weight: int | None,
+    across: bool,
+    where: tuple[Expression, ...] = (),
+) -> tuple[PodTerm, ...]:
+    """Return anti-affinity to pods of *functions*; *where* narrows it to pods that also carry other own labels."""
+    named = sorted(set(functions))
+    if not named:
+        return ()
+    key = policy.own("function")
+    own = PodTerm(True, (Expression(key, "In", own_values(named)), *where), policy.topology_key, weight, across)
+    terms = [own]
+    by_namespace: dict[str, list[str]] = {}
+    for each in named:
+        if legal_value(action_of(each)) and legal_value(namespace_of(each)):
+            by_namespace.setdefault(namespace_of(each), []).append(action_of(each))
+    namespace_key, action_key = policy.function_labels
+    for namespace, actions in sorted(by_namespace.items()):
+        expressions = [Expression(action_key, "In", tuple(sorted(set(actions))))]
+        if namespace:
+            expressions.append(Expression(namespace_key, "In", (namespace,)))
+        if weight is not None:
+            expressions.append(Expression(key, "DoesNotExist"))
+        terms.append(PodTerm(True, tuple(expressions), policy.topology_key, weight, across))
+    return tuple(terms)

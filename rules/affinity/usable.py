@@ -1,0 +1,50 @@
+"""Nodes that take pods at all: Ready, not cordoned, and without a taint that the pod does not tolerate."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from pipeline.records import Taint
+from rules.advice import Advice, Reason
+from rules.candidates import Candidates
+from rules.policy import Policy
+from rules.request import Request
+from rules.view import View
+
+_CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+
+
+def usable(request: Request, view: View, policy: Policy) -> Advice:
+    """Allow the nodes that the scheduler would not pass over for their state."""
+    nodes = view.nodes
+    clean = np.array([not _untolerated(taints, request.tolerations) for taints in nodes.taints], dtype=np.bool_)
+    tainted = ~clean[nodes.taint_of] if len(clean) else np.zeros(len(nodes), dtype=np.bool_)
+    cordoned = ~nodes.schedulable & bool(_untolerated((_CORDONED,), request.tolerations))
+    reasons = [
+        Reason("usable", f"{count} of {len(nodes)} nodes {why}")
+        for count, why in (
+            (np.count_nonzero(~nodes.ready), "not Ready"),
+            (np.count_nonzero(cordoned), "cordoned"),
+            (np.count_nonzero(tainted), "tainted without a toleration of the pod"),
+        )
+        if count
+    ]
+    return Advice("usable", Candidates.of(nodes.ready & ~cordoned & ~tainted), reasons=tuple(reasons))
+
+
+def _untolerated(taints: Iterable[Taint], tolerations: Iterable[Mapping[str, object]]) -> list[Taint]:
+    return [
+        taint
+        for taint in taints
+        if taint.effect in ("NoSchedule", "NoExecute") and not any(_tolerates(each, taint) for each in tolerations)
+    ]
+
+
+def _tolerates(toleration: Mapping[str, object], taint: Taint) -> bool:
+    """https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"""
+    key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
+    if toleration.get("effect") not in (None, "", taint.effect) or (key and key != taint.key):
+        return False
+    if operator == "Exists":
+        return True
+    return bool(key) and (toleration.get("value") or "") == taint.value

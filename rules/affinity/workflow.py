@@ -1,0 +1,90 @@
+"""Functions of one workflow together on a node, or apart, as their designer says.
+
+Terms speak of the labels that the webhook itself puts on pods at creation; a required affinity names the pod's own
+function too, so that the first pod satisfies it itself and is not left Pending.
+"""
+
+import numpy as np
+
+from rules.advice import Advice, Expression, PodTerm, Reason, Term
+from rules.affinity.pods import against, own_values
+from rules.candidates import Candidates, Mask, Scores
+from rules.functions import action_of
+from rules.labels import label_value
+from rules.policy import Policy
+from rules.relations import Group
+from rules.request import Request
+from rules.scoring import graded
+from rules.view import View
+
+NAME = "workflow"
+_WEIGHT = 50
+
+
+def workflow(request: Request, view: View, policy: Policy) -> Advice:
+    """Keep the pod with, or away from, the other functions of its groups: required where they must."""
+    if not request.groups or not request.function_name:
+        return Advice(NAME)
+    allowed = np.ones(len(view.nodes), dtype=np.bool_)
+    grades = np.zeros(len(view.nodes))
+    terms: list[Term] = []
+    reasons = []
+    for group in request.groups:
+        there = _nodes_with(group, request, view, policy)
+        verb = "must" if group.must else "should"
+        others = ", ".join(each for each in group.actions if each != action_of(request.function_name))
+        reasons.append(
+            Reason(NAME, f"{verb} run {'apart from' if group.apart else 'together with'} {others}: {group.because}")
+        )
+        terms += _apart(group, request, view, policy) if group.apart else _together(group, request, view, policy)
+        if not group.must:
+            grades += (~there if group.apart else there) / len(request.groups)
+        elif group.apart:
+            allowed &= ~there
+        elif there.any():
+            allowed &= there
+    must = any(group.must for group in request.groups)
+    scores: Scores | None = graded("wishes", grades, share=0.4) if grades.any() else None
+    return Advice(NAME, Candidates.of(allowed) if must else None, scores, tuple(terms), tuple(reasons))
+
+
+def _members(group: Group, request: Request, view: View, *, with_itself: bool) -> list[str]:
+    """Return the full names of a group's functions, and bare ones of those that have no record yet."""
+    itself = action_of(request.function_name)
+    names = [request.function_name] if with_itself else []
+    for action in group.actions:
+        if action_of(action) != itself:
+            names += [view.functions.names[number] for number in view.functions.named(action_of(action))] or [action]
+    return names
+
+
+def _nodes_with(group: Group, request: Request, view: View, policy: Policy) -> Mask:
+    """Return the nodes whose topology domain holds a pod of the group's other functions."""
+    domains = view.nodes.domains(policy.topology_key)
+    numbers = [view.functions.index.get(name, -1) for name in _members(group, request, view, with_itself=False)]
+    entries = [view.running.node[view.running.of(number)] for number in numbers if number >= 0]
+    occupied = np.unique(domains[np.concatenate(entries)]) if entries else np.zeros(0, dtype=np.int32)
+    return np.isin(domains, occupied[occupied >= 0])
+
+
+def _here(request: Request, policy: Policy) -> tuple[Expression, ...]:
+    return (Expression(policy.own("workflow"), "In", (label_value(request.workflow.rpartition("/")[2]),)),)
+
+
+def _together(group: Group, request: Request, view: View, policy: Policy) -> list[PodTerm]:
+    values = own_values(_members(group, request, view, with_itself=True))
+    expressions = (Expression(policy.own("function"), "In", values), *_here(request, policy))
+    weight = None if group.must else _WEIGHT
+    return [PodTerm(False, expressions, policy.topology_key, weight, request.namespace in policy.across)]
+
+
+def _apart(group: Group, request: Request, view: View, policy: Policy) -> list[PodTerm]:
+    return list(
+        against(
+            _members(group, request, view, with_itself=False),
+            policy,
+            weight=None if group.must else _WEIGHT,
+            across=request.namespace in policy.across,
+            where=_here(request, policy),
+        )
+    )

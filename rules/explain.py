@@ -1,0 +1,32 @@
+"""What was learned and decided, in sentences for people, and the rows of the table of nodes."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rules.advice import Evidence
+
+if TYPE_CHECKING:
+    from rules.recommend import Recommendation
+
+
+def because(evidence: Evidence) -> str:
+    """Return one sentence that names both functions and everything that the claim rests on."""
+    where = f"on node type {evidence.node_type}" if evidence.node_type else "on all node types"
+    told = "predicted from similar functions" if evidence.status == "predicted" else "observed"
+    return (
+        f"{evidence.victim} runs {evidence.slowdown:.0%} longer beside one always running {evidence.aggressor} "
+        f"({told}; interval {evidence.low:.0%} to {evidence.high:.0%}, probability {evidence.probability:.2f}, "
+        f"{evidence.effective_overlaps:.0f} effective overlaps, {where}{_window(evidence)})"
+    )
+
+
+def _window(evidence: Evidence) -> str:
+    if evidence.window_start is None or evidence.window_end is None:
+        return ""
+    return f", from {evidence.window_start:%Y-%m-%d %H:%M} to {evidence.window_end:%Y-%m-%d %H:%M} UTC"
+
+
+def rows(recommendation: "Recommendation") -> Iterator[tuple[str, str, str, str]]:
+    """Yield (rank, node, score, reasons) of each ranked node, for a table."""
+    for rank, node in enumerate(recommendation.nodes, start=1):
+        yield str(rank), node.name, f"{node.score:.4f}", "; ".join(node.reasons)

@@ -1,0 +1,36 @@
+"""All rules, by hand; a new rule is one line here. They are independent: their order does not matter."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from rules.advice import Rule
+from rules.affinity.capacity import capacity
+from rules.affinity.fastest import fastest
+from rules.affinity.hardware import hardware, preferred_hardware
+from rules.affinity.interference import interference
+from rules.affinity.least_loaded import least_loaded
+from rules.affinity.most_free import most_free
+from rules.affinity.own import own
+from rules.affinity.service import service
+from rules.affinity.unknown import unknown
+from rules.affinity.usable import usable
+from rules.affinity.workflow import workflow
+
+#: ``fact``: what the scheduler knows itself. ``stated``: what pod or workflow demand. ``learned``: what rests on
+#: records, left out for a workflow of another cluster. Under a snapshot that is too old only the first two count.
+Ground = Literal["fact", "stated", "learned", "load"]
+
+RULES: Final[Mapping[str, tuple[Ground, Rule]]] = {
+    "usable": ("fact", usable),
+    "capacity": ("fact", capacity),
+    "own": ("fact", own),
+    "hardware": ("stated", hardware),
+    "preferred_hardware": ("load", preferred_hardware),
+    "workflow": ("stated", workflow),
+    "service": ("load", service),
+    "interference": ("learned", interference),
+    "unknown": ("learned", unknown),
+    "fastest": ("learned", fastest),
+    "least_loaded": ("load", least_loaded),
+    "most_free": ("load", most_free),
+}
