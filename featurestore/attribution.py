@@ -1,0 +1,147 @@
+"""Which pod, which node: placing activations, whose records name neither, from the history of placements.
+
+A pod can have served an activation when it was of the activation's function and alive over the whole run. Pods that
+were alive by their own clocks come first; only where there is none, the tolerated skew between clocks is granted.
+
+* one pod: ``exact``. Several on one node: ``node``, the node is certain, the pod is not.
+* pods on several nodes: ``inferred`` where the pods' CPU leaves one node only, else ``ambiguous``: kept, and evidence
+  for nothing. No pod at all: ``none``. An imported record that names its node or pod: ``given``.
+* records of composites and triggers have no pod: no method.
+
+CPU leaves a pod out when it cannot have done the work. The busiest candidate's mean use over the samples of the run
+is a lower bound of what the function uses while it runs (a pod that serves one at a time is never busier than its
+function), so that the run cost at least that times its duration; a pod that used less than half of it over the same
+samples did not serve it. The samples must cover the run for every candidate.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurestore.attributing import Pods, Samples, place
+from featurestore.columnar import TIME, codes, distinct, flags, floats, micros, named
+from featurestore.exposure import OPEN
+from featurestore.sweep import Floats, Ints
+
+METHODS = ("exact", "node", "inferred", "ambiguous", "none", "given")
+EXACT, NODE, INFERRED, AMBIGUOUS, NONE, GIVEN = range(6)
+
+#: Whose node is certain enough to be evidence.
+CERTAIN = (EXACT, NODE, INFERRED, GIVEN)
+
+#: How much time a usage sample speaks of where a pod has no earlier one (microseconds).
+DEFAULT_STEP = 300_000_000
+
+
+def attribute(
+    activations: pa.Table,
+    placements: pa.Table,
+    cpu: pa.Table | None = None,
+    *,
+    skew_us: int,
+    step_us: int = DEFAULT_STEP,
+) -> pa.Table:
+    """Return one row an activation, in their order: *node*, *pod*, *method* (dictionaries), *skew_us* (int64).
+
+    *activations* has function, start, end, composite, node, pod; *placements* the columns of the store's table;
+    *cpu* namespace, name, at and value (cores, mean over the step before *at*) of pods. *skew_us* of the answer is
+    the least difference between clocks that explains the placement, null where nothing was placed. A run whose end
+    is not known is placed by its start. O((n + pods) log n + n * pods of a function alive at once).
+    """
+    placed = placements.filter(pc.is_valid(placements["function"]))
+    lives = _lives(placed)
+    samples = _samples(placed, cpu, step_us)
+    start = micros(activations["start"])
+    end = micros(activations["end"])
+    end = np.where(end == OPEN, start, np.maximum(start, end))
+    given_node = activations["node"].cast(pa.string())
+    given_pod = activations["pod"].cast(pa.string())
+    node_names = distinct(placed["node"], given_node)
+    pod_names = distinct(placed["pod"], given_pod)
+    node_of_pod = codes(placed["node"], node_names)
+    own_node, own_pod = codes(given_node, node_names), codes(given_pod, pod_names)
+    composite = flags(activations["composite"])
+
+    functions = distinct(placed["function"])
+    wanted = codes(activations["function"], functions)
+    wanted[(own_node >= 0) | (own_pod >= 0) | composite] = -1
+    method, pod, node, skew = place(
+        wanted, start, end, Pods(codes(placed["function"], functions), *lives, node_of_pod), samples, skew_us
+    )
+    only_pod = np.where((own_pod >= 0) & (own_node < 0) & ~composite, own_pod, -1).astype(np.int32)
+    by_name = place(
+        only_pod, start, end, Pods(codes(placed["pod"], pod_names), *lives, node_of_pod), samples, skew_us
+    )
+    named_only = only_pod >= 0
+    node = np.where(named_only & (by_name[0] < AMBIGUOUS), by_name[2], np.where(own_node >= 0, own_node, node))
+    served = codes(placed["pod"], pod_names)
+    pod = np.where(own_pod >= 0, own_pod, np.where(pod >= 0, served[pod] if len(served) else -1, -1))
+    skew = np.where(named_only, by_name[3], skew)
+    method = np.where((own_node >= 0) | (named_only & (node >= 0)), GIVEN, np.where(named_only, NONE, method))
+    method[composite] = -1
+    known = (node >= 0) & ~composite & (own_node < 0)
+    return pa.table(
+        {
+            "node": named(np.where(composite, -1, node), node_names),
+            "pod": named(np.where(composite, -1, pod), pod_names),
+            "method": named(method, METHODS),
+            "skew_us": pa.array(skew, pa.int64(), mask=~known),
+        }
+    )
+
+
+def counts(attributed: pa.Table) -> Mapping[str, float]:
+    """Return the number of activations by method, and the observed skew: *skew_max_ms*, *skew_median_ms*.
+
+    The median is over the activations that needed any skew; both are 0 where none did.
+    """
+    method = codes(attributed["method"], pa.array(METHODS))
+    number = np.bincount(method[method >= 0], minlength=len(METHODS))
+    skew = floats(attributed["skew_us"])
+    skew = skew[skew > 0] / 1000
+    return {name: float(number[code]) for code, name in enumerate(METHODS)} | {
+        "skew_max_ms": float(skew.max(initial=0.0)),
+        "skew_median_ms": float(np.median(skew)) if len(skew) else 0.0,
+    }
+
+
+def _lives(placed: pa.Table) -> tuple[Ints, Ints]:
+    """Return from when and until when each pod is its function's, microseconds."""
+    since = micros(pc.coalesce(placed["function_from"], placed["started"]).cast(TIME))
+    return since, micros(placed["ended"])
+
+
+def _samples(placed: pa.Table, cpu: pa.Table | None, step: int) -> Samples:
+    """Return the CPU samples by placement: offsets (pods + 1,), then the time each speaks of, and its value."""
+    pods = placed.num_rows
+    if cpu is None or cpu.num_rows == 0 or pods == 0:
+        return Samples(np.zeros(pods + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    keys = pa.table(
+        {
+            "namespace": placed["namespace"].cast(pa.string()),
+            "name": placed["pod"].cast(pa.string()),
+            "placement": pa.array(np.arange(pods, dtype=np.int32)),
+            "since": placed["started"].cast(TIME),
+            "until": placed["ended"].cast(TIME),
+        }
+    )
+    own = cpu.select(["namespace", "name", "at", "value"])
+    joined = own.set_column(0, "namespace", own["namespace"].cast(pa.string())).join(
+        keys, ["namespace", "name"], join_type="inner"
+    )
+    at = micros(joined["at"])
+    alive = (at > micros(joined["since"])) & (at <= _later(micros(joined["until"]), step))
+    order = np.lexsort((at[alive], floats(joined["placement"])[alive]))
+    placement = floats(joined["placement"])[alive][order].astype(np.int64)
+    until: Ints = at[alive][order]
+    value: Floats = floats(joined["value"])[alive][order]
+    begin = until - step
+    same = np.flatnonzero(placement[1:] == placement[:-1]) + 1
+    begin[same] = np.maximum(begin[same], until[same - 1])
+    return Samples(np.searchsorted(placement, np.arange(pods + 1)), begin, until, value)
+
+
+def _later(times: Ints, by: int) -> Ints:
+    return np.where(times == OPEN, OPEN, np.minimum(times, OPEN - by) + by)

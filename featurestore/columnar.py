@@ -1,0 +1,88 @@
+"""Arrow columns to the plain arrays that kernels take, and back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurestore.exposure import OPEN
+from featurestore.sweep import Codes, Floats, Ints
+
+TEXT = pa.dictionary(pa.int32(), pa.string())
+TIME = pa.timestamp("us", tz="UTC")
+
+
+def micros(column: pa.ChunkedArray, missing: int = OPEN) -> Ints:
+    """Return the times of a column as microseconds since the epoch, *missing* where there is none."""
+    return _filled(column.cast(TIME).cast(pa.int64()), missing, np.dtype(np.int64))
+
+
+def floats(column: pa.ChunkedArray) -> Floats:
+    """Return a column of numbers, NaN where there is none."""
+    return _filled(column.cast(pa.float64()), float("nan"), np.dtype(np.float64))
+
+
+def integers(column: pa.ChunkedArray, missing: int) -> Ints:
+    """Return a column of integers, *missing* where there is none."""
+    return _filled(column.cast(pa.int64()), missing, np.dtype(np.int64))
+
+
+def flags(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Return a column of truth values, False where there is none."""
+    return _filled(column, False, np.dtype(np.bool_))
+
+
+def codes(column: pa.ChunkedArray, names: pa.Array) -> Codes:
+    """Return where each value of a text column stands in *names*, -1 where it does not."""
+    found = pc.index_in(_plain(column), value_set=names)
+    return _filled(found, -1, np.dtype(np.int32))
+
+
+def distinct(*columns: pa.ChunkedArray) -> pa.Array:
+    """Return the different texts of all *columns*, sorted, without nulls."""
+    values = pa.chunked_array([chunk for column in columns for chunk in _plain(column).chunks], pa.string())
+    found = pc.unique(values).drop_null()
+    return found.take(pc.sort_indices(found))
+
+
+def named(code: npt.NDArray[np.integer], names: pa.Array | Sequence[str]) -> pa.DictionaryArray:
+    """Return the dictionary column of *code* into *names*, null where a code is negative."""
+    values = names if isinstance(names, pa.Array) else pa.array(names, pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32), mask=code < 0), values)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+
+
+def _filled(column: pa.ChunkedArray | pa.Array, missing: float, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    if column.null_count:
+        column = column.fill_null(missing)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(kind, copy=False)
+    return found if found.flags.writeable else found.copy()  # kernels are compiled for writable arrays
+
+
+def quantiles(group: npt.NDArray[np.integer], value: Floats, groups: int, levels: Sequence[float]) -> Floats:
+    """Return the quantiles of *value* (n,) within each group code: (groups, levels), NaN for an empty group.
+
+    Linear between order statistics (Hyndman and Fan's type 7); one sort for all groups.
+    """
+    order = np.lexsort((value, group))
+    ordered = value[order]
+    first = np.searchsorted(group[order], np.arange(groups + 1))
+    count = np.diff(first)
+    found = np.full((groups, len(levels)), np.nan)
+    some = count > 0
+    for column, level in enumerate(levels):
+        position = level * (count[some] - 1)
+        low = np.floor(position).astype(np.int64)
+        high = np.minimum(low + 1, count[some] - 1)
+        share = position - low
+        start = first[:-1][some]
+        found[some, column] = (1 - share) * ordered[start + low] + share * ordered[start + high]
+    return found
