@@ -248,7 +248,18 @@ def node(name: str, **labels: str) -> dict[str, Any]:
                 for kind in kinds
             ],
             "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": name}],
-            "nodeInfo": {"architecture": "amd64", "kernelVersion": "6.1.0", "kubeletVersion": "v1.30.0"},
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": "5b1d9c1e",
+                "containerRuntimeVersion": "containerd://1.7.2",
+                "kernelVersion": "6.1.0",
+                "kubeProxyVersion": "v1.30.0",
+                "kubeletVersion": "v1.30.0",
+                "machineID": f"machine-{name}",
+                "operatingSystem": "linux",
+                "osImage": "Debian GNU/Linux 12",
+                "systemUUID": f"machine-{name}",
+            },
             "images": [
                 {"names": [f"registry.example/image-{i}@sha256:{i:064x}"], "sizeBytes": 10**8 + i} for i in range(10)
             ],
@@ -309,7 +320,14 @@ def pod(name: str, node_name: str = "", namespace: str = "openwhisk", **labels: 
                 for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
             ],
             "containerStatuses": [
-                {"name": "user-action", "state": {"running": {"startedAt": "2026-01-01T00:00:04Z"}}, "ready": True}
+                {
+                    "name": "user-action",
+                    "image": "openwhisk/action-nodejs-v14:nightly",
+                    "imageID": "sha256:0",
+                    "restartCount": 0,
+                    "ready": True,
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:04Z"}},
+                }
             ],
         },
     }

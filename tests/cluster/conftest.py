@@ -1,0 +1,107 @@
+"""A real API server for the cluster suite: started for the session, or one that says it may be used up.
+
+``COLOCATION_CLUSTER_TESTS=1`` turns the suite on. With ``COLOCATION_DISPOSABLE_CLUSTER=1`` it uses the cluster of
+KUBECONFIG, whose nodes and pods it creates and deletes; otherwise it starts one with the shared tool.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pipeline.clients.kubernetes import KubernetesClient
+from tests.support.cluster import Cluster
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TOOL = Path(os.environ.get("COLOCATION_SHARED", REPOSITORY.parent / "shared")) / "tools" / "local-cluster"
+
+
+def _free_pair() -> int:
+    """A port that is free together with the next one."""
+    for _ in range(100):
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
+    raise RuntimeError("no two neighbouring ports are free")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A cluster that may be used up; *etcd* is the port of its store where that is known."""
+
+    kubeconfig: Path
+    etcd: int | None = None
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The cluster of this session."""
+    if os.environ.get("COLOCATION_CLUSTER_TESTS") != "1":
+        pytest.skip("cluster tests run only with COLOCATION_CLUSTER_TESTS=1")
+    if os.environ.get("COLOCATION_DISPOSABLE_CLUSTER") == "1":
+        given = os.environ.get("KUBECONFIG")
+        if not given:
+            pytest.skip("COLOCATION_DISPOSABLE_CLUSTER=1, but KUBECONFIG names no cluster")
+        yield Running(Path(given))
+        return
+    if not (TOOL / "up.sh").is_file():
+        pytest.skip(f"no local cluster tool at {TOOL} and no disposable cluster (COLOCATION_DISPOSABLE_CLUSTER=1)")
+    home = tmp_path_factory.mktemp("cluster")
+    etcd = _free_pair()
+    environment = {**os.environ, "CLUSTER_HOME": str(home), "PORT": str(_free_pair()), "ETCD_PORT": str(etcd)}
+    environment.pop("KUBECONFIG", None)
+    started = subprocess.run(
+        [str(TOOL / "up.sh")], env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    try:
+        if started.returncode != 0:
+            said = (started.stderr or started.stdout).strip().splitlines() or ["it said nothing"]
+            pytest.skip(f"the local cluster did not start: {said[-1]}")
+        yield Running(home / "kubeconfig", etcd)
+    finally:
+        subprocess.run([str(TOOL / "down.sh"), "--purge"], env=environment, timeout=120, check=False)
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(running: Running) -> Path:
+    """The kubeconfig of it."""
+    return running.kubeconfig
+
+
+@pytest.fixture
+def forget(running: Running, client: KubernetesClient) -> Callable[[], None]:
+    """Make the server forget all versions but the latest, as any server does in time."""
+
+    def compact() -> None:
+        if running.etcd is not None:
+            latest = client.list("/api/v1/namespaces").resource_version
+            body = json.dumps({"revision": latest, "physical": True}).encode()
+            urllib.request.urlopen(f"http://127.0.0.1:{running.etcd}/v3/kv/compaction", body, timeout=10).close()
+
+    return compact
+
+
+@pytest.fixture(scope="session")
+def client(kubeconfig: Path) -> KubernetesClient:
+    """Our own client of it, with small pages."""
+    return KubernetesClient(kubeconfig=kubeconfig, page=7)
+
+
+@pytest.fixture
+def cluster(kubeconfig: Path) -> Iterator[Cluster]:
+    """Makes nodes and pods under names of its own, and deletes them afterwards."""
+    made = Cluster(kubeconfig, prefix=f"t{uuid.uuid4().hex[:8]}")
+    yield made
+    made.clean()
