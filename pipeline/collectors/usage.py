@@ -59,12 +59,13 @@ def gather(
     """Ask for each of *metrics* at every multiple of *step* in *window*; *queries* (``scope.metric``) replace.
 
     Only finite values become rows; where two series speak of one thing, the larger value stays. A query that fails,
-    and a base metric that succeeds with nothing, are `Batch.failures`; with nothing else to bring, the first is
-    raised. The watermark stays where the same query may bring more later. A server out of reach is asked no further.
+    and a base metric that succeeds with nothing, are `Batch.failures`; where none succeeds, the first is raised. The
+    watermark stays where the same query may bring more later. A server out of reach is asked no further.
     """
     until = window.until - timedelta(microseconds=1)
     filled = {**placeholders, "$step": f"{int(step.total_seconds())}s"}
     failures: list[SourceError] = []
+    answered = False
     refused: dict[Refusal, None] = {}
     tables: list[pa.Table] = []
     for metric, promql, base in _asked(scope, metrics, queries):
@@ -77,13 +78,14 @@ def gather(
             if error.reason in _FAR:
                 break
             continue
+        answered = True
         table = _rows(scope, metric, series, naming, refused)
         if table.num_rows:
             tables.append(table)
         elif base and _has_steps(window, step):
             why = "the query succeeded with no usable sample (is it scraped, with the labels the query needs?)"
             failures.append(Permanent("prometheus", "empty", f"{scope}.{metric}: {why}"))
-    if failures and not tables:
+    if failures and not answered:
         raise failures[0]
     rows = pa.concat_tables(tables) if tables else USAGE.empty_table()
     moves = all(isinstance(failure, Permanent) for failure in failures)

@@ -10,7 +10,7 @@ import pytest
 from pipeline.clients.prometheus import PrometheusClient
 from pipeline.collectors import usage_nodes
 from pipeline.columns import METRICS
-from pipeline.errors import BadInput, Permanent, Temporary
+from pipeline.errors import BadInput, Temporary
 from pipeline.records import Batch, Series, Window
 from tests.support.openmetrics import History, growing
 from tests.support.prometheus import needs_prometheus, start_prometheus
@@ -130,9 +130,18 @@ def test_the_labels_that_name_a_node_can_be_said(server):
 
 
 def test_nodes_that_no_series_names_are_a_failure(server):
-    with pytest.raises(Permanent) as caught:
-        usage_nodes.collect(server, WINDOW, addresses={"192.168.0.1": "elsewhere"})
-    assert caught.value.reason == "empty"
+    batch = usage_nodes.collect(server, WINDOW, addresses={"192.168.0.1": "elsewhere"})
+    assert batch.rows.num_rows == 0
+    assert [failure.reason for failure in batch.failures] == ["empty", "empty"]
+    assert len(batch.refused) == 5, "one for each name that is no node's"
+
+
+def test_a_server_out_of_reach_from_the_start_is_an_error():
+    def query(*_: object) -> list[Series]:
+        raise Temporary("prometheus", "connection", "no connection")
+
+    with pytest.raises(Temporary, match="no connection"):
+        usage_nodes.collect(query, WINDOW)
 
 
 def test_the_published_page_of_node_exporter_gives_its_devices_once(real, tmp_path):

@@ -196,11 +196,15 @@ def test_a_wrong_query_is_a_failure_that_names_it_and_the_rest_stays(server):
     assert ("shop", "web", "cpu_cores", FIRST) in rows(batch)
 
 
-def test_nothing_at_all_is_an_error_not_zero_use(server):
+def test_nothing_at_all_is_two_failures_not_zero_use_and_stops_no_later_window(server):
     before = datetime.fromtimestamp(T0 - 86_400, UTC)
-    with pytest.raises(Permanent) as caught:
-        usage_pods.collect(server, Window(before, before + timedelta(minutes=10)))
-    assert caught.value.reason == "empty"
+    batch = usage_pods.collect(server, Window(before, before + timedelta(minutes=10)))
+    assert batch.rows.num_rows == 0
+    assert [(failure.reason, str(failure).split(":")[0]) for failure in batch.failures] == [
+        ("empty", "pod.cpu_cores"),
+        ("empty", "pod.memory_bytes"),
+    ]
+    assert batch.watermark == before + timedelta(minutes=10)
 
 
 def test_a_query_of_11000_points_and_more_loses_nothing_at_the_seam(tmp_path):
@@ -288,10 +292,9 @@ def test_pages_of_either_naming_can_be_scraped(real, scraping):
 def test_a_failed_scrape_of_the_containers_is_an_error_not_zero_use(scraping):
     client, seconds = scraping
     assert client.has("container_scrape_error")
-    with pytest.raises(Permanent) as caught:
-        usage_pods.collect(client, seconds, step=timedelta(seconds=1), match='job="2/failed"')
-    assert caught.value.reason == "empty"
-    assert "pod.cpu_cores" in str(caught.value)
+    batch = usage_pods.collect(client, seconds, step=timedelta(seconds=1), match='job="2/failed"')
+    assert batch.rows.num_rows == 0
+    assert [failure.reason for failure in batch.failures] == ["empty", "empty"]
 
 
 def test_the_table_has_a_query_for_each_metric_and_no_other():

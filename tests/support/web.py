@@ -37,6 +37,7 @@ def answering(reply: Callable[[Asked], Reply], certificate: tuple[Path, Path] | 
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)

@@ -1,0 +1,278 @@
+"""The OpenWhisk client: activation records of one namespace, paged by time, spooled as they came."""
+
+import math
+import os
+import random
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from pipeline.clients.urls import one_line, split, without_credentials
+from pipeline.errors import BadInput, Permanent, SourceError, Temporary
+
+SOURCE = "openwhisk"
+
+#: How often one request is sent at most, and the wait after the first time; it doubles.
+ATTEMPTS = 4
+_WAIT = 0.5
+
+#: A server that asks for more patience than this gets its answer by the next collection.
+_LONGEST_WAIT = 30.0
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A namespace's key, ``user:password``, and where it was read from, which may be shown."""
+
+    value: str = field(repr=False)
+    origin: str
+
+
+def read_key(*, key: str | None = None, file: Path | None = None, variable: str | None = None) -> Key:
+    """Take the key from the settings, a file or an environment variable; `BadInput` names where it is missing."""
+    if file is not None:
+        origin = str(file)
+        try:
+            key = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise BadInput(f"openwhisk key_file: {file}: cannot be read") from None
+    elif variable is not None:
+        origin = f"environment variable {variable}"
+        if variable not in os.environ:
+            raise BadInput(f"openwhisk key_env: {origin} is not set")
+        key = os.environ[variable]
+    else:
+        origin = "the settings"
+    value = (key or "").strip()
+    if ":" not in value or any(character.isspace() for character in value):
+        raise BadInput(f"openwhisk key from {origin}: not of the form user:password")
+    return Key(value, origin)
+
+
+class _Head(msgspec.Struct):
+    """All of a record that paging looks at; decoding checks the rest of it as JSON only."""
+
+    start: float | None = None
+
+
+class _Total(msgspec.Struct):
+    activations: int
+
+
+class _Failure(msgspec.Struct):
+    error: str = ""
+
+
+class OpenWhiskClient:
+    """One namespace of an API host with its own key; calling it is the `ActivationPages` port.
+
+    *namespace* may be ``_``, the key's own. *page* is halved, for good, when the server refuses it. The server's
+    certificate is verified, by *ca_file* where given, unless *insecure*. Raises `BadInput` for a wrong argument.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        namespace: str,
+        key: Key,
+        *,
+        page: int = 200,
+        ca_file: Path | None = None,
+        insecure: bool = False,
+        timeout: timedelta = timedelta(seconds=60),
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = without_credentials(split("openwhisk.url", url))
+        self.namespace = namespace
+        self._key = key
+        self._limit = page
+        self._sleep = sleep
+        user, _, password = key.value.partition(":")
+        self._http = httpx.Client(
+            auth=httpx.BasicAuth(user, password),
+            verify=_verification(ca_file, insecure),
+            timeout=timeout.total_seconds(),
+            headers={"Accept": "application/json"},
+        )
+        self._path = f"{self.url}/api/v1/namespaces/{quote(namespace, safe='')}/activations"
+
+    def __enter__(self) -> "OpenWhiskClient":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __call__(self, since: datetime, until: datetime, spool: Path) -> Iterator[Path]:
+        """Spool the full records that started in [*since*, *until*), newest page first, one JSON array a file.
+
+        The next page ends at the oldest start seen, that millisecond included, and only where a whole page lies in
+        one millisecond are records of it skipped: what arrives meanwhile moves the others down, never past the
+        reader. The end is an empty page, not a short one, since a server may give less than it was asked for.
+        """
+        first, upto = _milliseconds(since), _milliseconds(until) - 1
+        skip = 0
+        while upto >= first:
+            body, starts, count = self._page(first, upto, skip)
+            if not count:
+                if not skip:
+                    return
+                upto, skip = upto - 1, 0
+                continue
+            oldest = math.floor(min(starts))
+            if max(starts) > upto + 1:
+                raise SourceError(SOURCE, "not_openwhisk", f"{self._where()}: answers records later than asked for")
+            yield _write(spool, body)
+            upto, skip = (oldest, 0) if oldest < upto else (upto, skip + count)
+
+    def count(self, since: datetime, until: datetime) -> int:
+        """How many activations started in [*since*, *until*), by the server's own count."""
+        body = self._get({"count": "true", "since": _milliseconds(since), "upto": _milliseconds(until) - 1})
+        try:
+            return msgspec.json.decode(body, type=_Total).activations
+        except msgspec.DecodeError:
+            raise self._unreadable(body) from None
+
+    def _page(self, since: int, upto: int, skip: int) -> tuple[bytes, list[float], int]:
+        """One page, the starts of its records, and how many records it has."""
+        body = self._get({"docs": "true", "since": since, "upto": upto, "skip": skip}, limited=True)
+        try:
+            heads = msgspec.json.decode(body, type=list[_Head])
+        except msgspec.ValidationError:
+            heads = self._tolerant(body)
+        except msgspec.DecodeError:
+            raise self._unreadable(body) from None
+        starts = [head.start for head in heads if head.start is not None]
+        if heads and not starts:
+            raise SourceError(SOURCE, "not_openwhisk", f"{self._where()}: answers records without a start")
+        return body, starts, len(heads)
+
+    def _tolerant(self, body: bytes) -> list[_Head]:
+        """Read a page in which some record has an odd start; such a one counts, but gives no time."""
+        try:
+            records = msgspec.json.decode(body, type=list[msgspec.Raw])
+        except msgspec.ValidationError:
+            raise SourceError(SOURCE, "not_openwhisk", f"{self._where()}: answers no list of records") from None
+        heads = []
+        for record in records:
+            try:
+                heads.append(msgspec.json.decode(record, type=_Head))
+            except msgspec.DecodeError:
+                heads.append(_Head())
+        return heads
+
+    def _get(self, parameters: Mapping[str, str | int], *, limited: bool = False) -> bytes:
+        """The body of a good answer; what may pass is tried again, a limit that is refused is halved."""
+        attempt = 1
+        while True:
+            asked = {**parameters, "limit": self._limit} if limited else dict(parameters)
+            try:
+                response = self._send(asked)
+            except Temporary as error:
+                if attempt == ATTEMPTS or error.delay > _LONGEST_WAIT:
+                    raise
+                self._sleep(max(error.delay, _WAIT * 2 ** (attempt - 1)) * (1 + random.random() / 4))
+                attempt += 1
+                continue
+            if response.status_code == 400 and limited and self._limit > 1:
+                self._limit //= 2
+                continue
+            self._refuse(response)
+            return response.content
+
+    def _send(self, parameters: Mapping[str, str | int]) -> httpx.Response:
+        """Send one request; `Temporary` where the same one may succeed."""
+        where = self._where()
+        try:
+            response = self._http.get(self._path, params=parameters)
+        except httpx.TimeoutException:
+            raise Temporary(SOURCE, "timeout", f"{where}: no answer in time") from None
+        except httpx.RemoteProtocolError:
+            raise Temporary(SOURCE, "half_page", f"{where}: the answer broke off") from None
+        except httpx.TransportError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                why = "the certificate could not be verified (ca_file names its authority)"
+                raise Permanent(SOURCE, "tls", f"{where}: {why}") from None
+            raise Temporary(SOURCE, "connection", f"{where}: no connection") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise SourceError(SOURCE, "request", f"{where}: {type(error).__name__}") from None
+        if response.status_code in (408, 429) or response.status_code >= 500:
+            raise Temporary(
+                SOURCE,
+                f"status_{response.status_code}",
+                f"{where}: status {response.status_code}",
+                _patience(response),
+            )
+        return response
+
+    def _refuse(self, response: httpx.Response) -> None:
+        """Raise for an answer that will not get better by asking again."""
+        status = response.status_code
+        if status == 200:
+            return
+        where = f"{self._where()}: status {status}"
+        if status in (401, 403):
+            raise Permanent(SOURCE, f"status_{status}", f"{where}: the key from {self._key.origin} is refused")
+        if 300 <= status < 400:
+            raise Permanent(SOURCE, "redirect", f"{where}: redirected elsewhere, which is not followed")
+        try:
+            said = one_line(msgspec.json.decode(response.content, type=_Failure).error)
+        except msgspec.DecodeError:
+            said = ""
+        raise Permanent(SOURCE, f"status_{status}", f"{where}{': ' + said if said else ''}")
+
+    def _unreadable(self, body: bytes) -> SourceError:
+        if body.lstrip()[:1] in (b"[", b"{"):
+            return Temporary(SOURCE, "half_page", f"{self._where()}: the answer is broken off or no JSON")
+        return SourceError(SOURCE, "not_json", f"{self._where()}: answers something other than JSON")
+
+    def _where(self) -> str:
+        return f"{self.url} namespace {self.namespace}"
+
+
+def _verification(ca_file: Path | None, insecure: bool) -> ssl.SSLContext | bool:
+    if insecure:
+        return False
+    if ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=str(ca_file))
+    except (OSError, ssl.SSLError):
+        raise BadInput(f"openwhisk.ca_file: {ca_file}: no readable certificates") from None
+
+
+def _milliseconds(at: datetime) -> int:
+    """The first whole millisecond at or after *at*, since 1970."""
+    return -((_EPOCH - at) // timedelta(milliseconds=1))
+
+
+def _patience(response: httpx.Response) -> float:
+    """The seconds of Retry-After; a date instead, or nonsense, counts as a short wait."""
+    given = response.headers.get("Retry-After", "")
+    return float(given) if given.isdecimal() else _WAIT
+
+
+def _write(spool: Path, body: bytes) -> Path:
+    """Write a page as valid UTF-8 into a new file of *spool*."""
+    if not body.isascii():
+        body = body.decode("utf-8", errors="replace").encode()
+    handle, name = tempfile.mkstemp(prefix="activations-", suffix=".json", dir=spool)
+    with os.fdopen(handle, "wb") as file:
+        file.write(body)
+    return Path(name)
