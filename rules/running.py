@@ -1,7 +1,7 @@
 """Which functions have pods on which nodes now, how busy they are, and what all pods there have requested."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pipeline.mangling import Index
 from pipeline.records import Pod
 from rules.candidates import Ids
+from rules.functions import action_of
 from rules.labels import label_value
 from rules.nodes import Nodes
 
@@ -19,6 +20,7 @@ Rows = npt.NDArray[np.int64]
 
 #: A pod whose function was not called in the last hour, though calls are measured, may still be called any moment.
 IDLE: Final = 0.1
+_HASHED = re.compile(r"h-[0-9a-f]{40}")
 _PREWARM = re.compile(r".+-[0-9]+-prewarm(?:-[a-z0-9]*)?")
 
 
@@ -107,13 +109,14 @@ def prewarm(name: str) -> bool:
 
 
 def seen(
-    pods: Iterable[Pod], index: Index, known: Iterable[str], function_labels: tuple[str, str], label_prefix: str
+    pods: Iterable[Pod], index: Index, known: Collection[str], function_labels: tuple[str, str], label_prefix: str
 ) -> Seen:
     """Take from live *pods* those that have a node and are not terminal, each with its function.
 
-    The function is what OpenWhisk's labels say, else one's own label, else an unambiguous pod name.
+    The function is what OpenWhisk's labels say, else one's own label, else an unambiguous pod name. A label that
+    names the bare action speaks of the one function with that action, else of a function of that very name.
     """
-    by_value = {label_value(function): function for function in known}
+    by_value = _by_label_value(known)
     own, decision = f"{label_prefix}/function", f"{label_prefix}/decision"
     namespace_key, action_key = function_labels
     labelled: dict[tuple[str, str], str] = {}
@@ -129,9 +132,10 @@ def seen(
             said = (pod.labels.get(namespace_key, ""), action)
             function = labelled.get(said)
             if function is None:
-                function = labelled[said] = index.of_labels(*said) if said[0] else action
+                function = labelled[said] = index.of_labels(*said) if said[0] else by_value.get(action, action)
         elif own in pod.labels:
-            function = by_value.get(pod.labels[own], "")
+            value = pod.labels[own]
+            function = by_value.get(value) or ("" if _HASHED.fullmatch(value) else value)
         else:
             function = index.of_pod(pod.name) or ""
         if decision in pod.annotations:
@@ -140,6 +144,14 @@ def seen(
         nodes.append(pod.node)
         functions.append(function)
     return Seen(nodes, functions, requests, frozenset(decisions))
+
+
+def _by_label_value(known: Collection[str]) -> dict[str, str]:
+    by_action: dict[str, list[str]] = {}
+    for function in known:
+        by_action.setdefault(action_of(function), []).append(function)
+    alone = {label_value(action): found[0] for action, found in by_action.items() if len(found) == 1}
+    return alone | {label_value(function): function for function in known}
 
 
 def _ask(requests: dict[str, tuple[list[int], list[float]]], row: int, amounts: Mapping[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""What the Kubernetes scheduler makes of a pod, node by node in plain Python: an oracle that shares no code with us."""
+"""What the Kubernetes scheduler makes of a pod, in plain Python, node by node: an oracle that shares no code."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

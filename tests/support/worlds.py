@@ -157,7 +157,7 @@ class World:
 
 
 def _placement(each: Pod) -> dict[str, Any]:
-    namespace, action = each.labels.get("openwhisk/namespace"), each.labels["openwhisk/action"]
+    namespace, action = each.labels.get("openwhisk/namespace"), each.labels.get("openwhisk/action")
     return _row(
         "placements",
         uid=each.uid,
