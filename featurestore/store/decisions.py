@@ -22,6 +22,7 @@ import structlog
 from duckdb import DuckDBPyConnection
 
 from featurestore.store.duck import Store, staging
+from featurestore.store.queries import arrow
 from pipeline.errors import BadInput
 
 _log = structlog.get_logger(__name__)
@@ -134,6 +135,37 @@ def flush(store: Store, directory: Path, *, files: int = 256) -> Flushed:
     for path in taken:
         path.unlink(missing_ok=True)
     return Flushed(rows, len(decisions) - rows, refused)
+
+
+def recent(
+    con: DuckDBPyConnection,
+    *,
+    limit: int,
+    cluster: str | None = None,
+    namespace: str | None = None,
+    pod: str | None = None,
+    function: str | None = None,
+    mode: str | None = None,
+    outcome: str | None = None,
+) -> pa.Table:
+    """Return stored decisions, the newest first, of which each given column has just that value.
+
+    Columns: those of the table ``decisions``, the document left out.
+    """
+    given = {
+        "cluster": cluster, "namespace": namespace, "pod": pod, "function": function, "mode": mode, "outcome": outcome,
+    }  # fmt: skip
+    return arrow(
+        con,
+        """
+        SELECT decision, "at", namespace, pod, function, mode, outcome, satisfiable, snapshot, cluster FROM decisions
+        WHERE ($cluster IS NULL OR cluster = $cluster) AND ($namespace IS NULL OR namespace = $namespace)
+            AND ($pod IS NULL OR pod = $pod) AND ($function IS NULL OR function = $function)
+            AND ($mode IS NULL OR mode = $mode) AND ($outcome IS NULL OR outcome = $outcome)
+        ORDER BY "at" DESC, decision LIMIT $limit
+        """,
+        {**given, "limit": limit},
+    )
 
 
 def _insert(con: DuckDBPyConnection) -> int:
