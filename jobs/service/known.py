@@ -82,4 +82,9 @@ def select(known: Known, snapshot: Snapshot, given: Mapping[str, str]) -> pa.Tab
             pc.fill_null(table[known.filters[name]].cast(pa.string()), ""), wanted[name]
         )
         table = table.filter(reduce(pc.and_, (match(name) for name in wanted)))
-    return table.select(list(known.columns)).sort_by(list(known.order))
+    table = table.select(list(known.columns))
+    # Arrow sorts no dictionaries.
+    plain = [
+        pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field for field in table.schema
+    ]
+    return table.cast(pa.schema(plain)).sort_by(list(known.order))

@@ -13,7 +13,7 @@ def document(routes: Iterable[Operation], version: str) -> dict[str, Any]:
     """Return an OpenAPI 3.1 document of *routes*."""
     routes = tuple(routes)
     types: list[Any] = [Problem]
-    types.extend(each for route in routes for each in (route.body, route.answer) if each is not None)
+    types.extend(each for route in routes for each in (*route.bodies, route.answer) if each is not None)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     found = dict(zip((repr(each) for each in types), schemas, strict=True))
     problem = {"description": "A problem document", "content": {MEDIA_TYPE: {"schema": found[repr(Problem)]}}}
@@ -35,10 +35,11 @@ def document(routes: Iterable[Operation], version: str) -> dict[str, Any]:
                 {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
                 for name, text in route.parameters.items()
             ]
-        if route.body is not None:
+        if route.bodies:
+            bodies = [found[repr(each)] for each in route.bodies]
             operation["requestBody"] = {
                 "required": True,
-                "content": {"application/json": {"schema": found[repr(route.body)]}},
+                "content": {"application/json": {"schema": bodies[0] if len(bodies) == 1 else {"anyOf": bodies}}},
             }
         if route.open:
             operation["security"] = []

@@ -29,7 +29,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     sub_resource: str = ""
     dry_run: bool | None = None
-    object: msgspec.Raw = msgspec.Raw(b"null")
+    object: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
 
     @property
     def creates_pod(self) -> bool:

@@ -30,13 +30,13 @@ class Readiness(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One route: *name* is the handler in `jobs.service.handlers`; *answer* None is a free form of *media*."""
+    """One route: *name* is its handler, *bodies* are the types it reads, *answer* None is a free form of *media*."""
 
     method: Literal["GET", "POST"]
     path: str
     name: str
     summary: str
-    body: Any = None
+    bodies: tuple[Any, ...] = ()
     answer: Any = None
     media: str = "application/json"
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -53,13 +53,13 @@ def _known(name: str) -> Operation:
 
 
 ROUTES: tuple[Operation, ...] = (
-    Operation("POST", "/mutate", "mutate", "Admission webhook for pods", AdmissionReview, AdmissionAnswer),
+    Operation("POST", "/mutate", "mutate", "Admission webhook for pods", (AdmissionReview,), AdmissionAnswer),
     Operation(
         "POST",
         "/v1/recommendations",
         "recommendations",
         "Where a pod should run: affinity, patch, ranked nodes and reasons; the body is JSON or YAML",
-        RecommendationRequest | dict[str, Any],
+        (RecommendationRequest, dict[str, Any]),
     ),
     _known("functions"),
     _known("interference"),

@@ -1,0 +1,154 @@
+"""The webhook over a real server: what it answers, and that it fails open."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import jsonpatch
+import pytest
+
+from jobs.service.decide import Decided
+from jobs.service.review import AdmissionRequest
+from tests.support.service import Fakes, decided, encoded, review, running
+
+
+@pytest.fixture
+def fakes() -> Fakes:
+    return Fakes()
+
+
+@pytest.fixture
+def client(fakes: Fakes) -> Iterator[httpx.Client]:
+    with running(fakes.parts()) as url, httpx.Client(base_url=url) as client:
+        yield client
+
+
+def test_a_real_review_is_answered_with_its_uid_and_a_patch_that_applies(
+    client: httpx.Client, fakes: Fakes, real: Path
+) -> None:
+    body = (real / "admission_v1_pod_named.json").read_bytes()
+    answer = client.post("/mutate", content=body)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    document = answer.json()
+    assert document["apiVersion"] == "admission.k8s.io/v1"
+    assert document["kind"] == "AdmissionReview"
+    response = document["response"]
+    assert response["uid"] == "1299d386-525b-4032-98ae-1949f69f9cfc"
+    assert response["allowed"] is True
+    assert response["patchType"] == "JSONPatch"
+    pod = json.loads(body)["request"]["object"]
+    patched = jsonpatch.apply_patch(pod, json.loads(base64.b64decode(response["patch"])))
+    assert patched["metadata"]["labels"] == {"env": "test", "decided": "yes"}
+    assert [one.decision for one in fakes.kept] == ["1299d386-525b-4032-98ae-1949f69f9cfc"]
+    assert fakes.asked[0].namespace == "default"
+
+
+def test_no_patch_is_no_patch_type(client: httpx.Client, fakes: Fakes) -> None:
+    fakes.deciding = lambda request: decided(request, patch=b"", outcome="unchanged")
+    response = client.post("/mutate", content=encoded(review())).json()["response"]
+    assert response == {"uid": "u-1", "allowed": True}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("lost"), KeyError("node"), MemoryError(), RecursionError()])
+def test_an_error_in_the_rules_admits_the_pod_unchanged_and_is_counted(
+    client: httpx.Client, fakes: Fakes, error: Exception
+) -> None:
+    def fail(_request: AdmissionRequest) -> Decided:
+        raise error
+
+    fakes.deciding = fail
+    answer = client.post("/mutate", content=encoded(review()))
+    assert answer.json()["response"] == {"uid": "u-1", "allowed": True}
+    assert sum(fakes.tally.errors.values()) == 1
+    assert not fakes.kept
+
+
+def test_an_error_while_keeping_the_decision_admits_too(client: httpx.Client, fakes: Fakes) -> None:
+    fakes.kept = None  # type: ignore[assignment]
+    assert client.post("/mutate", content=encoded(review())).json()["response"]["allowed"] is True
+    assert dict(fakes.tally.errors) == {"attribute_error": 1}
+
+
+def test_a_decision_without_room_is_counted_as_dropped(client: httpx.Client, fakes: Fakes) -> None:
+    fakes.room = False
+    assert "patch" in client.post("/mutate", content=encoded(review())).json()["response"]
+    assert fakes.tally.dropped == 1
+
+
+def test_a_dry_run_is_answered_but_not_kept(client: httpx.Client, fakes: Fakes) -> None:
+    response = client.post("/mutate", content=encoded(review(dryRun=True))).json()["response"]
+    assert "patch" in response
+    assert fakes.dry == [True]
+    assert not fakes.kept
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"operation": "UPDATE"},
+        {"operation": "DELETE", "object": None},
+        {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"}},
+        {"kind": {"group": "example.org", "version": "v1", "kind": "Pod"}},
+        {"subResource": "binding"},
+    ],
+)
+def test_other_reviews_are_allowed_without_being_looked_at(
+    client: httpx.Client, fakes: Fakes, changes: dict[str, object]
+) -> None:
+    response = client.post("/mutate", content=encoded(review(**changes))).json()["response"]
+    assert response == {"uid": "u-1", "allowed": True}
+    assert not fakes.asked
+
+
+def test_a_review_with_an_odd_field_is_allowed_by_its_uid(client: httpx.Client, fakes: Fakes) -> None:
+    response = client.post("/mutate", content=encoded(review(namespace=7))).json()["response"]
+    assert response == {"uid": "u-1", "allowed": True}
+    assert dict(fakes.tally.errors) == {"malformed_review": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b"{}",
+        b"<html></html>",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        encoded({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"kind": "Pod"}}),
+        encoded({**review(), "apiVersion": "admission.k8s.io/v1beta1"}),
+        encoded({**review(), "kind": "Pod"}),
+    ],
+)
+def test_what_is_no_review_is_a_problem_document(client: httpx.Client, fakes: Fakes, body: bytes) -> None:
+    answer = client.post("/mutate", content=body)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == 400
+    assert problem["title"] == "Bad Request"
+    assert "AdmissionReview" in problem["detail"]
+    assert not fakes.asked
+
+
+def test_a_body_beyond_the_limit_is_refused(client: httpx.Client) -> None:
+    answer = client.post("/mutate", content=b" " * (8 * 1024 * 1024 + 1))
+    assert (answer.status_code, answer.json()["status"]) == (413, 413)
+
+
+def test_only_post_is_accepted(client: httpx.Client) -> None:
+    answer = client.get("/mutate")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_latency_is_counted_once_a_review(client: httpx.Client, fakes: Fakes) -> None:
+    for _ in range(3):
+        client.post("/mutate", content=encoded(review()))
+    assert sum(fakes.tally.buckets) == 3
+    assert fakes.tally.decisions == {("prefer", "patched", "none"): 3}
