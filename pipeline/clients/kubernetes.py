@@ -6,6 +6,7 @@ is odd (kubernetes-client/python#895).
 """
 
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from http.client import IncompleteRead
@@ -25,7 +26,7 @@ from pipeline.records import Listing
 
 SOURCE = "kubernetes"
 _TRIES = 3
-_PIECE = 1 << 16
+_PIECE = 1 << 20
 _GRACE = 10.0
 
 
@@ -68,7 +69,7 @@ _STATUSES = msgspec.json.Decoder(_Status)
 class KubernetesClient:
     """One cluster's API server; safe to use from several threads.
 
-    *page* is the number of objects a list request asks for, *timeout* the limit of silence in one request.
+    *page* is the number of objects a list request asks for, *timeout* the limit of one request.
     Raises `BadInput` where the credentials cannot be read.
     """
 
@@ -157,13 +158,20 @@ class KubernetesClient:
         return Permanent(SOURCE, "not_a_list", f"{self._what(path)}: the answer is no list of objects")
 
     def _read(self, path: str, parameters: dict[str, str]) -> bytes:
+        """The whole body; a server that only trickles is given up on as one that is silent."""
+        deadline = time.monotonic() + self._timeout
         answer = self._open(path, parameters, silence=self._timeout)
+        pieces: list[bytes] = []
         try:
-            body: bytes = answer.read()
-        except transport.HTTPError as error:
+            while piece := answer.read1(_PIECE):
+                pieces.append(piece)
+                if time.monotonic() > deadline:
+                    answer.close()
+                    raise Temporary(SOURCE, "timeout", f"{self._what(path)}: no whole answer in time")
+        except (transport.HTTPError, OSError) as error:
             raise _failed(error, self._what(path)) from None
         answer.release_conn()
-        return body
+        return b"".join(pieces)
 
     def _open(self, path: str, parameters: dict[str, str], silence: float) -> urllib3.BaseHTTPResponse:
         """Send a GET, with fresh credentials once more where the server answers 401; status 200 or an error."""

@@ -24,12 +24,14 @@ _LEVELS = ("low", "medium", "high")
 _MEGABYTE = 2**20  # OpenWhisk's MB, which it hands to Kubernetes as Mi
 _HEADINGS = ("annotations", "resources", "limits", "requests", "extraResources", "preferredResources",
              "performanceProfile")  # fmt: skip
-_FIELDS = frozenset(
-    (*_HEADINGS, "name", "description", "id", "version", "runtime", "code", "optimizationGoal", "importance",
-     "usesService", "cpu", "memory")
-)  # fmt: skip
 #: Annotations of an action that say where it runs relative to others; flat, they stand beside their heading.
 _RELATIONS = ("together", "apart", "affinity", "antiAffinity")
+#: Fields that hold words: one that reads like a level is no part of the profile.
+_WORDS = frozenset(
+    (*_HEADINGS, *_RELATIONS, "name", "description", "id", "version", "runtime", "code", "optimizationGoal",
+     "importance", "usesService")
+)  # fmt: skip
+_FIELDS = _WORDS | {"cpu", "memory"}
 
 
 def workflow(raw: bytes | msgspec.Raw) -> Workflow:
@@ -88,22 +90,15 @@ def _action(given: Any, what: str) -> Action:
     name = _text(given, "name", what)
     if not name:
         raise BadInput(f"{what}.name is missing")
-    stray = {
-        key: value for key, value in given.items() if key not in _FIELDS and isinstance(value, (str, int, float))
-    }
-    levels = {key: value for key, value in given.items() if key not in _HEADINGS and _level(value)}
     annotations = _map(given, "annotations", what)
     goal = {**given, **annotations}
-    for key in ("optimizationGoal", "importance"):
-        levels.pop(key, None)
-        stray.pop(key, None)
     relations = {key: given[key] for key in _RELATIONS if key in given}
     profile = _map(given, "performanceProfile", what)
-    if _lost(given, "performanceProfile"):
-        profile = levels
     extra = _map(given, "extraResources", what)
+    if _lost(given, "performanceProfile"):
+        profile = {key: value for key, value in given.items() if key not in _WORDS and _level(value)}
     if _lost(given, "extraResources"):
-        extra = {key: value for key, value in stray.items() if key not in levels and key not in relations}
+        extra = {key: value for key, value in given.items() if _stray(key, value)}
     resources = _map(given, "resources", what)
     amounts = {side: _amounts(given, resources, side, what) for side in ("requests", "limits")}
     return Action(
@@ -143,6 +138,11 @@ def _amounts(given: Mapping[str, Any], resources: Mapping[str, Any], side: str, 
             unit = _MEGABYTE if key == "memory" and bare else 1
             amounts[key] = quantity.parse(f"{what}.{side}.{key}", value) * unit
     return amounts
+
+
+def _stray(key: str, value: object) -> bool:
+    """Whether a field beside a lost heading is no other field of an action."""
+    return key not in _FIELDS and isinstance(value, (str, int, float)) and not _level(value)
 
 
 def _lost(given: Mapping[str, Any], heading: str) -> bool:

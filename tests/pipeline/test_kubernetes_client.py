@@ -8,7 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from kubernetes.config import incluster_config
 
+from pipeline.clients import credentials
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import BadInput, Permanent, SourceError, Temporary
 from tests.support.kube_server import HTML, KubeServer, node, serving, status
@@ -114,8 +116,9 @@ def test_the_servers_own_sentence_is_told(server: KubeServer, connect: Connect) 
         connect().list(NODES)
 
 
-def test_a_silent_server_is_a_timeout(server: KubeServer, connect: Connect) -> None:
-    server.script = ["hang"]
+@pytest.mark.parametrize("habit", ["hang", "trickle"])
+def test_a_silent_or_trickling_server_is_a_timeout(server: KubeServer, connect: Connect, habit: str) -> None:
+    server.script = [habit]
     with pytest.raises(Temporary) as caught:
         connect(timeout=0.2).list(NODES)
     assert caught.value.reason == "timeout"
@@ -192,6 +195,38 @@ class TestCredentials:
         with pytest.raises(Permanent) as caught:
             client.list(NODES)
         assert caught.value.reason == "credentials"
+
+    def test_a_login_program_is_run_again(self, server: KubeServer, tmp_path: Path) -> None:
+        server.token = "first"
+        path = server.kubeconfig(tmp_path)
+        config = json.loads(path.read_text())
+        credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+        template = json.dumps({**credential, "status": {"token": "@"}})
+        program = tmp_path / "login"
+        program.write_text(f"#!/bin/sh\nsed s/@/$(cat {tmp_path}/token)/ <<'X'\n{template}\nX\n")
+        program.chmod(0o700)
+        command = {"apiVersion": credential["apiVersion"], "command": str(program), "interactiveMode": "Never"}
+        config["users"][0]["user"] = {"exec": command}
+        path.write_text(json.dumps(config))
+        client = KubernetesClient(kubeconfig=path, page=10)
+        assert names(client.list(NODES).items) == ALL
+        server.token = "second"
+        (tmp_path / "token").write_text("second")
+        assert names(client.list(NODES).items) == ALL
+
+    def test_in_a_pod_the_service_account_is_used(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        token, certificate = tmp_path / "token", tmp_path / "ca.crt"
+        token.write_text("pod-token")
+        certificate.write_text("certificate")
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+        monkeypatch.setattr(credentials, "_SERVICE_ACCOUNT", token)
+        monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+        monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(certificate))
+        found = credentials.configuration(None, None)
+        assert found.host == "https://10.96.0.1:443"
+        assert found.auth_settings()["BearerToken"]["value"].lower() == "bearer pod-token"
 
     @pytest.mark.parametrize(
         "text",

@@ -3,6 +3,8 @@
 import copy
 import hashlib
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -355,3 +357,18 @@ class TestRealObjects:
         pod = objects.pod_of(review["request"]["object"])
         assert pod.name == review["request"]["name"]
         assert pod.created.tzinfo is UTC
+
+
+def test_reading_a_pod_imports_nothing_any_more() -> None:
+    """The official client takes a quarter of a second to import: at the start, never under an admission."""
+    program = (
+        "import json, sys\nfrom pipeline import objects\nbefore = set(sys.modules)\n"
+        "pod = objects.pod(sys.stdin.buffer.read())\n"
+        "print(json.dumps([sorted(set(sys.modules) - before), pod.requests]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=msgspec.json.encode(a_pod("p", "n")), capture_output=True, check=True
+    )
+    imported, requests = json.loads(done.stdout)
+    assert imported == []
+    assert requests == {"cpu": 0.1, "memory": 256 * 2.0**20}

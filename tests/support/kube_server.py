@@ -32,9 +32,9 @@ def status(code: int, message: str = "", reason: str = "") -> tuple[int, bytes, 
 class KubeServer:
     """Serve *collections*, objects by path, until closed.
 
-    *script* answers requests first: each entry is (status, body, content type), ``"half"`` for half of the true
-    answer, ``"hang"`` for none, or None for the truth; used up from the front. *token* is the bearer token asked for;
-    None admits everybody.
+    *script* answers requests first, used up from the front: each entry is (status, body, content type), ``"half"``
+    for half of the true answer, ``"hang"`` for none, ``"trickle"`` for a byte now and then, or None for the truth.
+    *token* is the bearer token asked for; None admits everybody.
     """
 
     def __init__(self, collections: Mapping[str, Sequence[Mapping[str, Any]]] | None = None) -> None:
@@ -155,6 +155,8 @@ class _Handler(BaseHTTPRequestHandler):
         if scripted == "hang":
             server.released.wait(30)
             self.close_connection = True
+        elif scripted == "trickle":
+            self._trickle()
         elif isinstance(scripted, tuple):
             self._answer(*scripted)
         elif parts.path not in server.collections:
@@ -193,6 +195,17 @@ class _Handler(BaseHTTPRequestHandler):
             for line in self.server_of.lines(path, since, float(query.get("timeoutSeconds", 30))):
                 self._chunk(line + b"\n")
         self._chunk(b"")
+
+    def _trickle(self) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        while not self.server_of.released.wait(0.05):
+            try:
+                self.wfile.write(b" ")
+            except OSError:
+                return
 
     def _chunk(self, data: bytes) -> None:
         try:
