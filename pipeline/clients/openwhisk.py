@@ -23,7 +23,7 @@ SOURCE = "openwhisk"
 
 #: How often one request is sent at most, and the wait after the first time; it doubles.
 ATTEMPTS = 4
-_WAIT = 0.5
+_WAIT = 1.0
 
 #: A server that asks for more patience than this gets its answer by the next collection.
 _LONGEST_WAIT = 30.0
@@ -64,6 +64,7 @@ class _Head(msgspec.Struct):
     """All of a record that paging looks at; decoding checks the rest of it as JSON only."""
 
     start: float | None = None
+    activationId: str = ""  # noqa: N815 - the record's own name
 
 
 class _Total(msgspec.Struct):
@@ -128,18 +129,25 @@ class OpenWhiskClient:
         """
         first, upto = _milliseconds(since), _milliseconds(until) - 1
         skip = 0
+        before: set[str] = set()
         while upto >= first:
-            body, starts, count = self._page(first, upto, skip)
-            if not count:
+            body, heads = self._page(first, upto, skip)
+            if not heads:
                 if not skip:
                     return
                 upto, skip = upto - 1, 0
                 continue
+            starts = [head.start for head in heads if head.start is not None]
+            if not starts:
+                raise SourceError(SOURCE, "not_openwhisk", f"{self._where()}: answers records without a start")
             oldest = math.floor(min(starts))
             if max(starts) > upto + 1:
                 raise SourceError(SOURCE, "not_openwhisk", f"{self._where()}: answers records later than asked for")
-            yield _write(spool, body)
-            upto, skip = (oldest, 0) if oldest < upto else (upto, skip + count)
+            here = {head.activationId for head in heads}
+            if not here <= before:  # the last page is often the end of the one before, read again
+                yield _write(spool, body)
+            before = here - {""}
+            upto, skip = (oldest, 0) if oldest < upto else (upto, skip + len(heads))
 
     def count(self, since: datetime, until: datetime) -> int:
         """How many activations started in [*since*, *until*), by the server's own count."""
@@ -149,19 +157,15 @@ class OpenWhiskClient:
         except msgspec.DecodeError:
             raise self._unreadable(body) from None
 
-    def _page(self, since: int, upto: int, skip: int) -> tuple[bytes, list[float], int]:
-        """One page, the starts of its records, and how many records it has."""
+    def _page(self, since: int, upto: int, skip: int) -> tuple[bytes, list[_Head]]:
+        """One page as it came, and what paging needs of its records."""
         body = self._get({"docs": "true", "since": since, "upto": upto, "skip": skip}, limited=True)
         try:
-            heads = msgspec.json.decode(body, type=list[_Head])
+            return body, msgspec.json.decode(body, type=list[_Head])
         except msgspec.ValidationError:
-            heads = self._tolerant(body)
+            return body, self._tolerant(body)
         except msgspec.DecodeError:
             raise self._unreadable(body) from None
-        starts = [head.start for head in heads if head.start is not None]
-        if heads and not starts:
-            raise SourceError(SOURCE, "not_openwhisk", f"{self._where()}: answers records without a start")
-        return body, starts, len(heads)
 
     def _tolerant(self, body: bytes) -> list[_Head]:
         """Read a page in which some record has an odd start; such a one counts, but gives no time."""
