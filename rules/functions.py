@@ -37,13 +37,15 @@ class Functions:
     *levels* is int8[m, 4] over `RESOURCES`: 0 low, 1 medium, 2 high, -1 not known. *dominant* is a resource,
     ``mixed`` or "". *runs* counts the activations that were learned from. *p50* is the median in ms over all node
     types, NaN unknown. *importance* is 3, 2 or 1; *strict* marks goal Performance with importance High. *mangled*
-    finds functions by a pod's name, *actions* by the bare name of their action.
+    finds functions by a pod's name, *actions* by the bare name of their action, *bare* those without a namespace by
+    what a pod's name makes of their action.
     """
 
     names: tuple[str, ...]
     index: Mapping[str, int]
     mangled: Index
     actions: Mapping[str, tuple[int, ...]]
+    bare: Mapping[str, tuple[int, ...]]
     levels: npt.NDArray[np.int8]
     dominant: tuple[str, ...]
     source: tuple[str, ...]

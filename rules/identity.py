@@ -52,11 +52,9 @@ def identify(pod: Pod, view: View, namespace: str, policy: Policy) -> Identity:
     if candidates:
         return _chosen(tuple(sorted(functions.index[each] for each in candidates)), view, "name", "", named, workflow)
     tail = _TAIL.fullmatch(pod.name)
-    bare = (
-        [n for n, name in enumerate(functions.names) if "/" not in name and mangled(name) == tail[1]] if tail else []
-    )
+    bare = functions.bare.get(tail[1], ()) if tail else ()
     if bare:
-        return _chosen(tuple(bare), view, "name", "", named, workflow)
+        return _chosen(bare, view, "name", "", named, workflow)
     return _by_owner(pod, namespace, view, named, workflow)
 
 

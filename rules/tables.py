@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.snapshot import Snapshot
-from pipeline.mangling import Index
+from pipeline.mangling import Index, mangled
 from pipeline.records import Node, Taint, Workflow
 from rules.candidates import Ids
 from rules.functions import (
@@ -141,8 +141,11 @@ def functions(table: pa.Table, names: set[str], workflows: Mapping[tuple[str, st
         runs[number] = row["activations"] or 0
         p50[number] = np.nan if row["p50_ms"] is None else row["p50_ms"]
     actions: dict[str, list[int]] = {}
+    bare: dict[str, list[int]] = {}
     for number, name in enumerate(ordered):
         actions.setdefault(action_of(name), []).append(number)
+        if "/" not in name:
+            bare.setdefault(mangled(name), []).append(number)
     weight, strict = np.full(size, MEDIUM, dtype=np.int8), np.zeros(size, dtype=np.bool_)
     for workflow in workflows.values():
         for action in workflow.actions:
@@ -156,6 +159,7 @@ def functions(table: pa.Table, names: set[str], workflows: Mapping[tuple[str, st
         index=MappingProxyType(index),
         mangled=Index(ordered),
         actions=MappingProxyType({action: tuple(numbers) for action, numbers in actions.items()}),
+        bare=MappingProxyType({spoken: tuple(numbers) for spoken, numbers in bare.items()}),
         levels=levels,
         dominant=tuple(dominant),
         source=tuple(source),

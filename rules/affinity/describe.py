@@ -3,10 +3,11 @@
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from rules.advice import Expression, Operator
-from rules.candidates import Ids, Mask
-from rules.nodes import Nodes
+from rules.candidates import Mask
+from rules.nodes import LabelColumn, Nodes
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: A label with more values than this names nodes rather than kinds of nodes.
@@ -32,21 +33,27 @@ def describe(
 
 def _by_label(nodes: Nodes, wanted: Mask, rest: Mask, deny: bool) -> tuple[Expression, ...] | None:
     best: Expression | None = None
+    ours, others = np.flatnonzero(wanted), np.flatnonzero(rest)
     for key in sorted(nodes.labels):
         column = nodes.labels[key]
-        if key == HOSTNAME or len(column.values) > _KINDS:
+        if key == HOSTNAME or len(column.values) > _KINDS or (column.codes[others] == column.codes[ours[0]]).any():
             continue
-        inside, outside = np.unique(column.codes[wanted]), np.unique(column.codes[rest])
-        if np.intersect1d(inside, outside).size:
+        inside, outside = (_occurring(column, where) for where in (ours, others))
+        if (inside & outside).any():
             continue
-        forms: tuple[tuple[Operator, Ids], ...] = (("In", inside), ("NotIn", outside))
-        for operator, codes in forms if deny else forms[:1]:
-            if codes.size == 0 or codes[0] < 0:
+        forms: tuple[tuple[Operator, Mask], ...] = (("In", inside), ("NotIn", outside))
+        for operator, occurring in forms if deny else forms[:1]:
+            if occurring[0] or not occurring.any():
                 continue
-            values = tuple(sorted(column.values[code] for code in codes.tolist()))
+            values = tuple(sorted(column.values[code - 1] for code in np.flatnonzero(occurring).tolist()))
             if best is None or len(values) < len(best.values):
                 best = Expression(key, operator, values)
     return None if best is None else (best,)
+
+
+def _occurring(column: LabelColumn, where: npt.NDArray[np.intp]) -> Mask:
+    """Return whether some node of *where* lacks the label (first), and has each of its values."""
+    return np.bincount(column.codes[where] + 1, minlength=len(column.values) + 1) > 0
 
 
 def _by_name(nodes: Nodes, wanted: Mask, rest: Mask, limit: int | None, deny: bool) -> tuple[Expression, ...] | None:

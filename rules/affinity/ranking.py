@@ -1,46 +1,44 @@
-"""The combined ranking of nodes as few preferred terms: bands of equal score, the better the heavier."""
+"""The combined ranking of nodes as few preferred terms, each for the nodes from some score upwards."""
 
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from rules.advice import NodeWish
 from rules.affinity.describe import describe
-from rules.candidates import Combined, Mask
+from rules.candidates import Combined, Scores
 from rules.nodes import Nodes
 from rules.policy import Policy
 
 #: More terms than this cost the scheduler more than they tell it.
-_BANDS: Final = 6
-#: What parts two bands at least; a whole point of score is a percent of the first criterion, and weighs one more.
+_TERMS: Final = 5
+#: What a term weighs at least; a whole point of score is a percent of the first criterion, and weighs one more.
 _STEP: Final = 5
 
 
 def wishes(nodes: Nodes, combined: Combined, policy: Policy) -> tuple[NodeWish, ...]:
-    """Return a term for each band but the worst, none where all allowed nodes score alike.
+    """Return terms whose weights add up to more the better a node scores, none where all allowed nodes score alike.
 
-    A band that no label describes and that has more than ``policy.named`` names on both sides gets no term.
+    A set that no label describes and that has more than ``policy.named`` names on both sides gets no term.
     """
-    allowed = combined.allowed
-    scores = combined.scores[allowed]
-    bands = _bands(scores)
-    weight, worst, terms = 0, float(scores.min(initial=np.inf)), []
-    for low, high in bands[1:]:
-        weight = min(100, max(weight + _STEP, round(low - worst)))
-        inside: Mask = allowed & (combined.scores >= low) & (combined.scores < high)
-        expressions = describe(nodes, inside, allowed, policy.named)
+    scores = combined.scores[combined.allowed]
+    if not scores.size:
+        return ()
+    terms, below = [], float(scores.min())
+    for threshold in _thresholds(scores, policy.named):
+        inside = combined.allowed & (combined.scores >= threshold)
+        expressions = describe(nodes, inside, combined.allowed, policy.named)
         if expressions is not None:
-            terms.append(NodeWish(weight, expressions))
+            terms.append(NodeWish(min(100, max(_STEP, round(threshold - below))), expressions))
+            below = threshold
     return tuple(reversed(terms))
 
 
-def _bands(scores: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[tuple[float, float]]:
-    """Return half-open intervals of score, worst first: one a distinct score, or few by rank where there are many."""
+def _thresholds(scores: Scores, named: int) -> list[float]:
+    """Return each distinct score above the lowest, or where they are many those of a few ranks."""
     distinct = np.unique(scores)
-    if len(distinct) > _BANDS:
-        ordered = np.sort(scores)[::-1]
-        cuts = [ordered[min(len(ordered) - 1, len(ordered) // part)] for part in (32, 8, 4, 2)]
-        distinct = np.unique([*cuts, ordered[-1]])
-    edges = [*distinct.tolist(), np.inf]
-    return list(pairwise(edges))
+    if len(distinct) > _TERMS + 1:
+        size, ordered = len(scores), np.sort(scores)[::-1]
+        ranks = (min(named, size // 8) - 1, size // 4, size // 2, size * 3 // 4, max(size - named, size * 7 // 8) - 1)
+        distinct = np.unique([*(ordered[max(rank, 0)] for rank in ranks), ordered[-1]])
+    return [float(score) for score in distinct[1:]]
