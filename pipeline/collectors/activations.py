@@ -9,10 +9,11 @@ What a record's fields mean, for whoever reads them (OpenWhisk's ``WhiskActivati
   it (triggers, rules, old records) the name is ``namespace/name``. ``kind`` is the runtime; ``limits`` has ``memory``
   (MB), ``timeout`` (ms) and ``concurrency``; ``waitTime`` (ms, negative where clocks differ); ``initTime`` (ms) only
   where the container was started for this run; ``causedBy: sequence`` on components.
-* ``kind: sequence``, ``conductor: true`` and ``topmost: true`` mark records of compositions: no container of their
-  own, a duration that is the sum of their parts, and ``logs`` that are the parts' ids. They are composite.
-* ``response.statusCode`` is 0 success, 1 application error, 2 developer error, 3 error of the platform, whatever
-  ``response.result`` says. Short listings have ``statusCode`` at the top; old records only ``response.status``.
+* ``kind: sequence`` and ``conductor: true`` mark records of compositions: no container of their own, a duration that
+  is the sum of their parts, and ``logs`` that are the parts' ids. They are composite, and so are triggers.
+* ``response.statusCode`` is 0 success, 1 application error, 2 developer error, 3 error of the platform. Short listings
+  have ``statusCode`` at the top; old records only ``response.status``. A ``result`` that holds an ``error`` beside a
+  recorded 0 is an application error all the same.
 * Actions of ``whisk.system`` named ``invokerHealthTestAction*`` are the platform's own checks, not a workload.
 """
 
