@@ -1,0 +1,187 @@
+"""Learned values as the tables of the snapshot: latencies, functions, pairs, busyness (without the cluster)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from featurestore import profiles
+from featurestore.columnar import TEXT, TIME, codes, floats, named, quantiles
+from featurestore.decision import UNKNOWN, PairTable
+from featurestore.profiles import AMOUNTS, RESOURCES, Profiles
+from featurestore.runs import Runs
+from featurestore.snapshot import TABLES
+from featurestore.sweep import Floats, Ints
+
+_HOUR = 3_600_000_000
+_LEVELS = (0.5, 0.95)
+
+
+def schema(table: str) -> pa.Schema:
+    """Return the columns of a table of the snapshot without the cluster."""
+    return pa.schema([field for field in TABLES[table] if field.name != "cluster"])
+
+
+def empty() -> dict[str, pa.Table]:
+    """Return the learned tables of one who knows nothing."""
+    return {name: schema(name).empty_table() for name in ("pairs", "functions", "latencies", "busyness")}
+
+
+def latencies(runs: Runs) -> pa.Table:
+    """Return p50 and p95 of the execution of successes (ms, initialisation excluded), by node and by node type.
+
+    Node "" is the whole type.
+    """
+    mine = np.flatnonzero(runs.evidence & np.isfinite(runs.execution))
+    function, kind = runs.function[mine].astype(np.int64), runs.node_type[mine].astype(np.int64)
+    milliseconds = runs.execution[mine] * 1000
+    tables = []
+    for node in (np.full(len(mine), -1), runs.node[mine].astype(np.int64)):
+        key = np.stack([function, kind, node], axis=1)
+        present, group = np.unique(key, axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        found = quantiles(group, milliseconds, len(present), _LEVELS)
+        tables.append(
+            pa.table(
+                {
+                    "function": named(present[:, 0], runs.functions),
+                    "node_type": _or_empty(present[:, 1], runs.node_types),
+                    "node": _or_empty(present[:, 2], runs.nodes),
+                    "activations": np.bincount(group, minlength=len(present)),
+                    "p50_ms": found[:, 0],
+                    "p95_ms": found[:, 1],
+                }
+            ).cast(schema("latencies"))
+        )
+    return pa.concat_tables(tables).unify_dictionaries()
+
+
+def busyness(runs: Runs, since: int, until: int) -> pa.Table:
+    """Return how many activations of each function ran at once on each node, on average over the last hour.
+
+    *since* and *until* are the window (microseconds); a shorter window is averaged over its own length.
+    """
+    first = max(since, until - _HOUR)
+    overlap = np.minimum(runs.end, until) - np.maximum(runs.start, first)
+    mine = np.flatnonzero((runs.node >= 0) & (overlap > 0))
+    key = np.stack([runs.node[mine], runs.function[mine]], axis=1)
+    present, group = np.unique(key, axis=0, return_inverse=True)
+    running = np.bincount(group.reshape(-1), weights=overlap[mine], minlength=len(present)) / max(1, until - first)
+    return pa.table(
+        {
+            "node": named(present[:, 0], runs.nodes),
+            "function": named(present[:, 1], runs.functions),
+            "running": running,
+        }
+    ).cast(schema("busyness"))
+
+
+def pairs(runs: Runs, table: PairTable) -> pa.Table:
+    """Return the pairs that met or of which something is predicted; what is not known is null."""
+    status = np.array(table.status, dtype=object)
+    kept = np.flatnonzero((status != UNKNOWN) | (table.effective_overlaps > 0))
+    evidence = runs.evidence
+    first = int(runs.start[evidence].min()) if evidence.any() else None
+    last = int(runs.end[evidence].max()) if evidence.any() else None
+    columns = {
+        "victim": named(table.victim[kept], runs.functions),
+        "aggressor": named(table.aggressor[kept], runs.functions),
+        "node_type": pa.array([""] * len(kept), TEXT),
+        "status": pa.array(status[kept].tolist(), TEXT),
+        **{name: _known(getattr(table, name)[kept]) for name in ("slowdown", "low", "high", "probability")},
+        "effective_overlaps": table.effective_overlaps[kept],
+        "activations": table.activations[kept],
+        "window_start": pa.array([first] * len(kept), TIME),
+        "window_end": pa.array([last] * len(kept), TIME),
+    }
+    return pa.table(columns).cast(schema("pairs"))
+
+
+def functions(
+    runs: Runs, measured: Profiles, declared: pa.Table, levels: Mapping[str, Mapping[str, str]]
+) -> tuple[pa.Table, Floats]:
+    """Return one row a function and node type ("": all), and the classes' limits (4, 2) as shares of a node.
+
+    *declared* are amounts from files, *levels* classes by function and resource from workflows; both only where
+    nothing is measured. A function of which nothing is known has empty classes.
+    """
+    everywhere = measured.node_type < 0
+    limits = profiles.thresholds(measured.share[everywhere])
+    counted = _latency_by_type(runs)
+    rows: dict[tuple[str, str], dict[str, object]] = {}
+    for (function, kind), (number, p50, p95) in counted.items():
+        rows[function, kind] = _row(function, kind, "", number, p50, p95)
+    for row in range(len(measured.function)):
+        function = runs.functions[int(measured.function[row])].as_py()
+        code = int(measured.node_type[row])
+        kind = runs.node_types[code].as_py() if code >= 0 else ""
+        own = rows.setdefault((function, kind), _row(function, kind, "", 0, None, None))
+        classes = profiles.levels(measured.share[row], limits)
+        own |= dict(zip(RESOURCES, classes, strict=True)) | {
+            name: _number(value) for name, value in zip(AMOUNTS, measured.p50[row], strict=True)
+        }
+        own |= {"source": "measured", "dominant": profiles.dominant(measured.share[row])}
+    for given in declared.to_pylist():
+        own = rows.setdefault(
+            (given["function"], given["node_type"]), _row(given["function"], given["node_type"], "", 0, None, None)
+        )
+        if own["source"] != "measured":
+            own |= {name: given[name] for name in AMOUNTS} | {"source": "declared"}
+    for function, named_levels in levels.items():
+        own = rows.setdefault((function, ""), _row(function, "", "", 0, None, None))
+        if own["source"] != "measured":
+            high = [name for name in RESOURCES if named_levels.get(name) == "high"]
+            own |= {name: named_levels.get(name, "") for name in RESOURCES} | {"source": "declared"}
+            own["dominant"] = high[0] if len(high) == 1 else "mixed"
+    ordered = [rows[key] for key in sorted(rows)]
+    return pa.Table.from_pylist(ordered, schema=schema("functions")), limits
+
+
+def _latency_by_type(runs: Runs) -> dict[tuple[str, str], tuple[int, float | None, float | None]]:
+    number = np.bincount(runs.function, minlength=len(runs.functions))
+    names = runs.functions.to_pylist()
+    found: dict[tuple[str, str], tuple[int, float | None, float | None]] = {
+        (names[code], ""): (int(number[code]), None, None) for code in range(len(names))
+    }
+    success = runs.evidence & np.isfinite(runs.execution)
+    function, milliseconds = runs.function[success].astype(np.int64), runs.execution[success] * 1000
+    kinds = len(runs.node_types) + 1
+    for kind in (np.zeros(len(function), np.int64), runs.node_type[success] + 1):
+        key = function * kinds + kind
+        present, group = np.unique(key, return_inverse=True)
+        levels = quantiles(group, milliseconds, len(present), _LEVELS)
+        count = np.bincount(group, minlength=len(present))
+        for row, code in enumerate(present):
+            name, of = names[code // kinds], int(code % kinds)
+            kind_name = runs.node_types[of - 1].as_py() if of else ""
+            total = int(count[row]) if of else int(number[code // kinds])
+            found[name, kind_name] = (total, float(levels[row, 0]), float(levels[row, 1]))
+    return found
+
+
+def _row(
+    function: str, kind: str, source: str, activations: int, p50: float | None, p95: float | None
+) -> dict[str, object]:
+    return {
+        "function": function,
+        "node_type": kind,
+        "source": source,
+        "dominant": "",
+        **dict.fromkeys(RESOURCES, ""),
+        **dict.fromkeys(AMOUNTS),
+        "activations": activations,
+        "p50_ms": p50,
+        "p95_ms": p95,
+    }
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _known(values: Floats) -> pa.Array:
+    return pa.array(values, mask=~np.isfinite(values))
+
+
+def _or_empty(code: Ints, names: pa.Array) -> pa.Array:
+    return named(code, names).cast(pa.string()).fill_null("")

@@ -1,0 +1,102 @@
+"""From runs and their exposures to the evidence of one victim after another, as the estimator takes it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurestore.columnar import codes, floats, micros
+from featurestore.compiled import compiled
+from featurestore.evidence import VictimDesign
+from featurestore.exposure import Exposure, group, sweep
+from featurestore.runs import Runs
+from featurestore.sweep import Codes, Floats, Ints
+
+
+def expose(runs: Runs) -> Exposure:
+    """Sweep the nodes: exposures of all runs whose node is known; *rows* are positions in *runs*."""
+    placed = np.flatnonzero(runs.node >= 0).astype(np.int32)
+    found = sweep(
+        runs.node[placed],
+        runs.start[placed],
+        runs.end[placed],
+        runs.function[placed],
+        functions=len(runs.functions),
+    )
+    return Exposure(placed[found.rows], found.indptr, found.indices, found.values)
+
+
+def designs(runs: Runs, exposure: Exposure, usage: pa.Table) -> Iterator[VictimDesign]:
+    """Yield the evidence of each function in order of its code, also of those that have none.
+
+    *usage* holds the pods' samples: CPU throttling and memory pressure over a run are those of the first sample
+    after its start, where the pod is certain. One victim's rows are copied at a time.
+    """
+    victim = np.where(runs.evidence[exposure.rows], runs.function[exposure.rows], -1).astype(np.int32)
+    by_victim, offsets = group(victim + 1)
+    throttled = sampled(runs, usage, "cpu_throttled")
+    pressure = sampled(runs, usage, "memory_pressure")
+    for code in range(len(runs.functions)):
+        rows = by_victim[offsets[code + 1] : offsets[code + 2]] if code + 2 < len(offsets) else by_victim[:0]
+        rows = rows[np.argsort(exposure.rows[rows], kind="stable")]
+        indptr, indices, values = _taken(rows, exposure.indptr, exposure.indices, exposure.values)
+        own = exposure.rows[rows]
+        yield VictimDesign(
+            victim=code,
+            functions=len(runs.functions),
+            execution=runs.execution[own],
+            start=runs.start[own] / 1e6,
+            end=runs.end[own] / 1e6,
+            cold=runs.cold[own],
+            node=runs.node[own].astype(np.int64),
+            node_type=runs.node_type[own].astype(np.int64),
+            indptr=indptr,
+            indices=indices.astype(np.int64),
+            values=values,
+            throttled=None if throttled is None else throttled[own],
+            pressure=None if pressure is None else pressure[own],
+            version=_versions(runs.version[own]),
+        )
+
+
+def sampled(runs: Runs, usage: pa.Table, metric: str) -> Floats | None:
+    """Return the pod's first sample of *metric* after the start of each run (n,), NaN where not known."""
+    own = usage.filter(pc.equal(usage["metric"], metric))
+    if own.num_rows == 0 or len(runs) == 0:
+        return None
+    pod = codes(own["name"], runs.pods)
+    order = np.lexsort((micros(own["at"]), pod))
+    pod, at, value = pod[order], micros(own["at"])[order], floats(own["value"])[order]
+    found = np.full(len(runs), np.nan)
+    first = np.searchsorted(pod, np.arange(len(runs.pods) + 1))
+    by_pod, offsets = group(runs.pod + 1)
+    for k in range(len(runs.pods)):
+        if first[k] < first[k + 1] and k + 2 < len(offsets):
+            mine = by_pod[offsets[k + 1] : offsets[k + 2]]
+            row = first[k] + np.searchsorted(at[first[k] : first[k + 1]], runs.start[mine], side="right")
+            inside = row < first[k + 1]
+            found[mine[inside]] = value[row[inside]]
+    return found
+
+
+def _versions(version: Ints) -> Ints | None:
+    """Return codes 0.. of the versions of one function, or None where there is one."""
+    present, code = np.unique(version, return_inverse=True)
+    return code.astype(np.int64) if len(present) > 1 else None
+
+
+@compiled
+def _taken(rows: Codes, indptr: Ints, indices: Codes, values: Floats) -> tuple[Ints, Codes, Floats]:
+    """Copy *rows* of a sparse matrix."""
+    starts = np.zeros(len(rows) + 1, np.int64)
+    for r in range(len(rows)):
+        starts[r + 1] = starts[r] + indptr[rows[r] + 1] - indptr[rows[r]]
+    columns = np.empty(starts[-1], np.int32)
+    taken = np.empty(starts[-1], np.float64)
+    for r in range(len(rows)):
+        first = indptr[rows[r]]
+        for k in range(starts[r + 1] - starts[r]):
+            columns[starts[r] + k] = indices[first + k]
+            taken[starts[r] + k] = values[first + k]
+    return starts, columns, taken

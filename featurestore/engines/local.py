@@ -1,0 +1,148 @@
+"""One learning run in this process, over Arrow tables: no database, no clock, nothing written.
+
+Attribution, then the sweep of each node, then one joint fit a victim, then the decision over all pairs. Activations
+are only ever handled as columns; the evidence of one victim at a time is copied.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurestore import answers, interference, pairs, profiles
+from featurestore.attribution import DEFAULT_STEP, attribute, counts
+from featurestore.columnar import codes, flags
+from featurestore.concurrency import build
+from featurestore.designs import designs, expose
+from featurestore.evidence import Options as Estimation
+from featurestore.evidence import VictimFit
+from featurestore.runs import Runs, read
+from featurestore.sweep import Floats
+from pipeline.records import Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Copies of one cluster's window [*since*, *until*) (microseconds): the columns of the store's tables.
+
+    *usage* are pods' samples (namespace, name, metric, at, value); *nodes* the specifications with their validity.
+    """
+
+    activations: pa.Table
+    placements: pa.Table
+    nodes: pa.Table
+    usage: pa.Table
+    declared: pa.Table
+    workflows: pa.Table
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """*skew_us*: tolerated difference between clocks; *step_us*: how much time a usage sample speaks of."""
+
+    skew_us: int = 1_000_000
+    step_us: int = DEFAULT_STEP
+    estimation: Estimation = field(default_factory=Estimation)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What one run learned: *tables* pairs, functions, latencies, busyness (`featurestore.snapshot.TABLES` less the
+    cluster), counts by method of *attribution*, and *metrics* for the model's record (JSON values)."""
+
+    tables: Mapping[str, pa.Table]
+    attribution: Mapping[str, float]
+    metrics: Mapping[str, Any]
+
+
+def learn(inputs: Inputs, options: Options, progress: Callable[[int, int], None] = lambda done, of: None) -> Learned:
+    """Learn from *inputs*; where nothing can be said the tables say unknown or are empty, never an error.
+
+    *progress* is told after each victim how many of how many are done. Deterministic, independent of the rows' order.
+    """
+    activations = inputs.activations.sort_by([("start", "ascending"), ("activation_id", "ascending")])
+    usage = inputs.usage.filter(pc.is_finite(inputs.usage["value"]))
+    cpu = usage.filter(pc.equal(usage["metric"], "cpu_cores"))
+    attributed = attribute(
+        activations, inputs.placements, cpu, skew_us=options.skew_us, step_us=options.step_us
+    )
+    attribution = counts(attributed)
+    runs = read(activations, attributed, inputs.nodes, inputs.until)
+    exposure = expose(runs)
+    everywhere = build(
+        runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions)
+    )
+    fits: list[VictimFit] = []
+    for design in designs(runs, exposure, usage):
+        fits.append(interference.fit_victim(design, everywhere, options.estimation))
+        progress(len(fits), len(runs.functions))
+    measured = profiles.measure(runs, inputs.placements, usage, inputs.nodes, options.step_us)
+    table = pairs.learn(fits, _profile_matrix(runs, measured, inputs.declared), options.estimation)
+    functions, limits = answers.functions(runs, measured, inputs.declared, _levels(inputs.workflows, runs))
+    tables = {
+        "pairs": answers.pairs(runs, table),
+        "functions": functions,
+        "latencies": answers.latencies(runs),
+        "busyness": answers.busyness(runs, inputs.since, inputs.until),
+    }
+    status = pc.value_counts(tables["pairs"]["status"].cast(pa.string())).to_pylist()
+    metrics = {
+        "attribution": dict(attribution),
+        "activations": len(activations),
+        "composites": int(flags(activations["composite"]).sum()),
+        "placed": int((runs.node >= 0).sum()),
+        "evidence": int(runs.evidence.sum()),
+        "functions": len(runs.functions),
+        "exposures": len(exposure.values),
+        "pairs": {row["values"]: row["counts"] for row in status},
+        "unfitted": _reasons(fits),
+        "drift": {
+            runs.functions[fit.victim].as_py(): round(float(fit.drift), 3) for fit in fits if np.isfinite(fit.drift)
+        },
+        "class_limits": {
+            name: [float(limit) for limit in limits[r]] for r, name in enumerate(profiles.RESOURCES)
+        },
+    }
+    return Learned(tables, attribution, metrics)
+
+
+def _reasons(fits: list[VictimFit]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for fit in fits:
+        if fit.reason:
+            found[fit.reason] = found.get(fit.reason, 0) + 1
+    return found
+
+
+def _profile_matrix(runs: Runs, measured: profiles.Profiles, declared: pa.Table) -> Floats:
+    """Return the amounts of each function over all node types (F, 4): measured, else declared, else NaN."""
+    found = np.full((len(runs.functions), len(profiles.AMOUNTS)), np.nan)
+    for row, code in enumerate(codes(declared["function"], runs.functions)):
+        if code >= 0:
+            for r, name in enumerate(profiles.AMOUNTS):
+                value = declared[name][row].as_py()
+                found[code, r] = np.nan if value is None else value
+    everywhere = measured.node_type < 0
+    own = measured.p50[everywhere]
+    rows = measured.function[everywhere]
+    found[rows] = np.where(np.isfinite(own), own, found[rows])
+    return found
+
+
+def _levels(workflows: pa.Table, runs: Runs) -> dict[str, dict[str, str]]:
+    """Return the classes that workflows declare for functions that ran: an action is known by its last name."""
+    by_action: dict[str, list[str]] = {}
+    for name in runs.functions.to_pylist():
+        by_action.setdefault(name.rpartition("/")[2], []).append(name)
+    found: dict[str, dict[str, str]] = {}
+    for document in workflows["document"].to_pylist():
+        for action in msgspec.json.decode(document, type=Workflow).actions:
+            if action.performance_profile:
+                found |= dict.fromkeys(by_action.get(action.name, ()), action.performance_profile)
+    return found
