@@ -26,7 +26,7 @@ from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.collectors import nodes, placements
 from pipeline.mangling import Index
 from pipeline.records import Batch
-from tests.support import kube_server
+from tests.support import kube_objects, kube_server
 
 NAME = "cluster_reading"
 PAGE = 500
@@ -149,9 +149,9 @@ def _server(counts: dict[str, int]) -> Iterator[Path]:
 def _serve(pipe: Connection, counts: dict[str, int], directory: str) -> None:
     server = kube_server.KubeServer()
     labels = {"openwhisk/namespace": "guest", "openwhisk/action": "action-@"}
-    server.put(nodes.PATH, kube_server.many(kube_server.node, counts["nodes"], "node-@"))
+    server.put(nodes.PATH, kube_objects.many(kube_objects.node, counts["nodes"], "node-@"))
     name = "wskowdev-invoker-00-@-guest-action@"
-    pods = kube_server.many(lambda: kube_server.pod(name, "node-@", **labels), counts["pods"])
+    pods = kube_objects.many(lambda: kube_objects.pod(name, "node-@", **labels), counts["pods"])
     server.put(placements.PATH, pods)
     pipe.send(str(server.kubeconfig(Path(directory))))
     pipe.recv()

@@ -7,11 +7,9 @@ is odd (kubernetes-client/python#895).
 
 import threading
 import time
-from collections.abc import Iterator
 from datetime import timedelta
-from http.client import IncompleteRead
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -21,28 +19,12 @@ from kubernetes.config import ConfigException
 from urllib3 import exceptions as transport
 
 from pipeline.clients.credentials import configuration
+from pipeline.clients.stream import PIECE, SOURCE, STATUSES, Stream, Watching, failed, one_line
 from pipeline.errors import BadInput, Permanent, SourceError, Temporary
 from pipeline.records import Listing
 
-SOURCE = "kubernetes"
 _TRIES = 3
-_PIECE = 1 << 20
 _GRACE = 10.0
-
-
-class Event(msgspec.Struct, frozen=True):
-    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
-
-    type: str
-    object: msgspec.Raw
-
-
-class Watching(Protocol):
-    """A watch under way: iterate it in one thread, `close` it from any."""
-
-    def __iter__(self) -> Iterator[Event]: ...
-
-    def close(self) -> None: ...
 
 
 class _PageMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "next": "continue"}):
@@ -55,15 +37,7 @@ class _Page(msgspec.Struct):
     metadata: _PageMeta | None = None
 
 
-class _Status(msgspec.Struct):
-    code: int | None = None
-    message: str | None = None
-    reason: str | None = None
-
-
 _PAGES = msgspec.json.Decoder(_Page)
-_EVENTS = msgspec.json.Decoder(Event)
-_STATUSES = msgspec.json.Decoder(_Status)
 
 
 class KubernetesClient:
@@ -132,7 +106,7 @@ class KubernetesClient:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(max(1, int(seconds))),
         }
-        return _Stream(self._open(path, parameters, silence=seconds + _GRACE), self._what(path))
+        return Stream(self._open(path, parameters, silence=seconds + _GRACE), self._what(path))
 
     def _pages(self, path: str, selectors: dict[str, str], page: int) -> Listing:
         items: list[msgspec.Raw] = []
@@ -163,13 +137,13 @@ class KubernetesClient:
         answer = self._open(path, parameters, silence=self._timeout)
         pieces: list[bytes] = []
         try:
-            while piece := answer.read1(_PIECE):
+            while piece := answer.read1(PIECE):
                 pieces.append(piece)
                 if time.monotonic() > deadline:
                     answer.close()
                     raise Temporary(SOURCE, "timeout", f"{self._what(path)}: no whole answer in time")
         except (transport.HTTPError, OSError) as error:
-            raise _failed(error, self._what(path)) from None
+            raise failed(error, self._what(path)) from None
         answer.release_conn()
         return b"".join(pieces)
 
@@ -209,21 +183,21 @@ class KubernetesClient:
                 timeout=urllib3.Timeout(connect=self._timeout, read=silence),
             )
         except (transport.HTTPError, OSError) as error:
-            raise _failed(error, what) from None
+            raise failed(error, what) from None
         return answer
 
     def _refused(self, answer: urllib3.BaseHTTPResponse, path: str) -> SourceError:
         """The error for a status other than 200, with the server's own sentence where it gave one."""
         status = answer.status
         try:
-            said = _STATUSES.decode(answer.read()).message or ""
+            said = STATUSES.decode(answer.read()).message or ""
         except (transport.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
             said = ""
         answer.close()
         for each in self._api.configuration.auth_settings().values():
             secret = each["value"].rpartition(" ")[2]
             said = said.replace(secret, "***") if secret else said
-        message = f"{self._what(path)}: status {status}{': ' + _line(said) if said else ''}"
+        message = f"{self._what(path)}: status {status}{': ' + one_line(said) if said else ''}"
         if status == 410:
             return Temporary(SOURCE, "gone", message, delay=0.0)
         if status == 429 or status >= 500:
@@ -246,62 +220,6 @@ class KubernetesClient:
                 raise Permanent(SOURCE, "credentials", str(error)) from None
 
 
-class _Stream:
-    def __init__(self, answer: urllib3.BaseHTTPResponse, what: str) -> None:
-        self._answer, self._what = answer, what
-        self._closed = False
-
-    def __iter__(self) -> Iterator[Event]:
-        rest = b""
-        try:
-            while piece := self._answer.read1(_PIECE):
-                *lines, rest = (rest + piece).split(b"\n")
-                for line in lines:
-                    if line.strip():
-                        yield self._event(line)
-        except (transport.HTTPError, OSError, ValueError) as error:
-            # Shut down by `close`, the connection fails in whatever way the transport likes.
-            if not self._closed:
-                raise _failed(error, self._what) from None
-        finally:
-            self._answer.close()
-        if rest.strip() and not self._closed:
-            raise Temporary(SOURCE, "truncated", f"{self._what}: the watch ended inside an event")
-
-    def close(self) -> None:
-        self._closed = True
-        try:
-            self._answer.shutdown()
-        except (ValueError, RuntimeError, OSError):
-            self._answer.close()  # it had ended already
-
-    def _event(self, line: bytes) -> Event:
-        try:
-            event = _EVENTS.decode(line)
-            if event.type != "ERROR":
-                return event
-            status = _STATUSES.decode(event.object)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Temporary(SOURCE, "not_json", f"{self._what}: a watch event is no JSON object") from None
-        gone = status.code == 410 or status.reason in ("Expired", "Gone")
-        message = f"{self._what}: watch error {status.code or ''}: {_line(status.message or '')}"
-        raise Temporary(SOURCE, "gone" if gone else "watch_error", message)
-
-
-def _failed(error: Exception, what: str) -> Temporary:
-    """A transport failure in one line; its own text may hold an address with credentials and is left out."""
-    refused = isinstance(error, transport.NewConnectionError)  # counted among the timeouts by urllib3
-    if isinstance(error, transport.TimeoutError) and not refused:
-        return Temporary(SOURCE, "timeout", f"{what}: no answer in time")
-    if isinstance(error, (transport.ProtocolError, IncompleteRead)):
-        if isinstance(error, IncompleteRead) or any(isinstance(part, IncompleteRead) for part in error.args):
-            return Temporary(SOURCE, "truncated", f"{what}: the answer ended early")
-        return Temporary(SOURCE, "connection", f"{what}: the connection broke")
-    if isinstance(error, transport.SSLError):
-        return Temporary(SOURCE, "tls", f"{what}: TLS: the server's certificate or the client's is not accepted")
-    return Temporary(SOURCE, "connection", f"{what}: cannot connect")
-
-
 def _selectors(label: str, field: str) -> dict[str, str]:
     given = {"labelSelector": label, "fieldSelector": field}
     return {name: value for name, value in given.items() if value}
@@ -309,7 +227,3 @@ def _selectors(label: str, field: str) -> dict[str, str]:
 
 def _delay(retry_after: str | None) -> float:
     return float(retry_after) if retry_after and retry_after.isdecimal() else 1.0
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:200]

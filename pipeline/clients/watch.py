@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from pipeline.clients.kubernetes import Event, Watching
+from pipeline.clients.stream import Event, Watching
 from pipeline.errors import ColocationError, SourceError, Temporary
 from pipeline.records import Listing
 

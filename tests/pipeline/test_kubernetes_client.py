@@ -13,7 +13,8 @@ from kubernetes.config import incluster_config
 from pipeline.clients import credentials
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import BadInput, Permanent, SourceError, Temporary
-from tests.support.kube_server import HTML, KubeServer, node, serving, status
+from tests.support.kube_objects import node
+from tests.support.kube_server import HTML, KubeServer, serving, status
 
 NODES = "/api/v1/nodes"
 Connect = Callable[..., KubernetesClient]

@@ -14,7 +14,7 @@ from pipeline.collectors import nodes, placements, workflows
 from pipeline.errors import Permanent, SourceError
 from pipeline.mangling import Index
 from pipeline.records import Batch, Listing
-from tests.support.kube_server import node, pod
+from tests.support.kube_objects import node, pod
 
 AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

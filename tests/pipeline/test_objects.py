@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pipeline import objects
 from pipeline.errors import BadInput
 from pipeline.records import Taint
-from tests.support.kube_server import node as a_node
-from tests.support.kube_server import pod as a_pod
+from tests.support.kube_objects import node as a_node
+from tests.support.kube_objects import pod as a_pod
 
 GI = 2.0**30
 

@@ -13,7 +13,8 @@ import pytest
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.clients.watch import Watcher
 from pipeline.errors import SourceError, Temporary
-from tests.support.kube_server import KubeServer, node, serving, status
+from tests.support.kube_objects import node
+from tests.support.kube_server import KubeServer, serving, status
 
 NODES = "/api/v1/nodes"
 
@@ -117,7 +118,9 @@ def test_a_quiet_end_goes_on_from_the_last_version(server: KubeServer, view: Vie
 
 
 def test_a_forgotten_version_lists_anew_and_replaces(server: KubeServer, view: View, watcher: Watcher) -> None:
-    assert watcher.synced.wait(20)
+    until(lambda: any("watch" in query for _, query in server.requests))
+    server.event(NODES, "ADDED", node("c"))
+    until(lambda: "c" in view.names)
     server.put(NODES, [node("b"), node("z")])
     server.version, server.oldest = 5000, 5000
     server.end_watches()
