@@ -1,7 +1,7 @@
 """The plan of the recorder and the place of its sessions in a recording."""
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_in_a_pair_each_runs_alone_twice_and_both_run_together_three_times() -> 
     assert len(first & second) == 3
     assert len(first - second) == len(second - first) == 2
     every = sorted(first | second)
-    assert all(start + length <= later for (start, length), (later, _) in zip(every, every[1:], strict=False))
+    assert all(start + length <= later for (start, length), (later, _) in pairwise(every))
     assert plan.parts(session, seed=1) == plan.parts(session, seed=1)
 
 
@@ -46,7 +46,9 @@ def _session(round_: int, table: int, spawned: int) -> dict[str, object]:
 
 
 def test_a_rounds_sessions_stand_side_by_side_and_start_just_before_a_scrape() -> None:
-    sessions = [_session(round_, table, 77_000_000 * (3 * round_ + table)) for round_ in (0, 1) for table in (0, 1, 2)]
+    sessions = [
+        _session(round_, table, 77_000_000 * (3 * round_ + table)) for round_ in (0, 1) for table in (0, 1, 2)
+    ]
     placed = layout.place(sessions)
     for round_ in (0, 1):
         here = [each for each in placed if each.session["round"] == round_]
