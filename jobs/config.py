@@ -105,7 +105,8 @@ class PrometheusSettings(Group):
     timeout: Span = Field(timedelta(seconds=60), description="limit of one request")
     queries: dict[str, str] = Field(
         default_factory=dict,
-        description="PromQL by scope and metric (`node.cpu_cores`) instead of the built-in query; empty: left out",
+        description="PromQL by scope and metric (`node.cpu_cores`) for the built-in one, "
+        "`$step`, `$match` and `$by` filled in; empty: none",
     )
     match: str = Field("", description='label matchers that all series of this cluster have, such as cluster="c1"')
 

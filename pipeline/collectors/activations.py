@@ -11,9 +11,9 @@ What a record's fields mean, for whoever reads them (OpenWhisk's ``WhiskActivati
   where the container was started for this run; ``causedBy: sequence`` on components.
 * ``kind: sequence`` and ``conductor: true`` mark records of compositions: no container of their own, a duration that
   is the sum of their parts, and ``logs`` that are the parts' ids. They are composite, and so are triggers.
-* ``response.statusCode`` is 0 success, 1 application error, 2 developer error, 3 error of the platform. Short listings
-  have ``statusCode`` at the top; old records only ``response.status``. A ``result`` that holds an ``error`` beside a
-  recorded 0 is an application error all the same.
+* ``response.statusCode`` is 0 success, 1 application error, 2 developer error, 3 error of the platform. Short
+  listings have ``statusCode`` at the top; old records only ``response.status``. A ``result`` that holds an ``error``
+  beside a recorded 0 is an application error all the same.
 * Actions of ``whisk.system`` named ``invokerHealthTestAction*`` are the platform's own checks, not a workload.
 """
 
