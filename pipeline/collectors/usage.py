@@ -4,7 +4,7 @@ A value at time t speaks of the step that ends at t. A query may hold the placeh
 duration), ``$match`` (the cluster's own label matchers) and ``$by`` (the labels that name a node).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -54,7 +54,8 @@ def gather(
     naming: Naming,
     *,
     queries: Mapping[str, str],
-    placeholders: Mapping[str, str],
+    match: str,
+    by: Sequence[str] = (),
 ) -> Batch:
     """Ask for each of *metrics* at every multiple of *step* in *window*; *queries* (``scope.metric``) replace.
 
@@ -63,7 +64,12 @@ def gather(
     watermark stays where the same query may bring more later. A server out of reach is asked no further.
     """
     until = window.until - timedelta(microseconds=1)
-    filled = {**placeholders, "$step": f"{int(step.total_seconds())}s"}
+    matchers = match.strip().rstrip(", ")
+    filled = {
+        "$step": f"{int(step.total_seconds())}s",
+        "$match": f"{matchers}," if matchers else "",
+        "$by": ", ".join(by),
+    }
     failures: list[SourceError] = []
     answered = False
     refused: dict[Refusal, None] = {}

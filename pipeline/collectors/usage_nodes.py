@@ -70,17 +70,13 @@ def collect(
     for label in node_labels:
         if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", label):
             raise BadInput(f"prometheus.node_label: {label!r} is no label name")
-    placeholders = {
-        "$match": f"{match.rstrip(', ')}," if match.strip() else "",
-        "$by": ", ".join(node_labels),
-    }
     known = dict(addresses or {})
     names = frozenset(known.values())
 
     def naming(labels: Labels) -> tuple[str, str] | Refusal:
         return _node(labels, node_labels, known, names)
 
-    return gather(query, window, step, "node", METRICS, naming, queries=queries or {}, placeholders=placeholders)
+    return gather(query, window, step, "node", METRICS, naming, queries=queries or {}, match=match, by=node_labels)
 
 
 def _node(

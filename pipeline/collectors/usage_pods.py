@@ -81,8 +81,7 @@ def collect(
     *match* is what all series of this cluster have, such as ``cluster="c1"``. See `gather` for errors; pressure,
     throttling, network and disk may be absent, CPU and memory may not.
     """
-    placeholders = {"$match": f"{match.rstrip(', ')}," if match.strip() else ""}
-    return gather(query, window, step, "pod", METRICS, _pod, queries=queries or {}, placeholders=placeholders)
+    return gather(query, window, step, "pod", METRICS, _pod, queries=queries or {}, match=match)
 
 
 def _pod(labels: Labels) -> tuple[str, str] | Refusal:
