@@ -24,20 +24,26 @@ class Ended:
     timed_out: bool
 
 
-def start(module: str, arguments: Sequence[str], pass_fds: Sequence[int] = ()) -> Process:
+def start(module: str, arguments: Sequence[str], pass_fds: Sequence[int] = (), *, quiet: bool = False) -> Process:
     """Start ``python -m MODULE ARGUMENT...``; call it from a thread that lives as long as the child may.
 
-    The child reads nothing, and writes where the supervisor does.
+    The child reads nothing, and writes where the supervisor does; when *quiet*, on standard error alone.
     """
     command = [sys.executable, "-m", "jobs.leash", str(os.getpid()), module, *arguments]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, pass_fds=tuple(pass_fds))
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL if quiet else None,
+        start_new_session=True,
+        pass_fds=tuple(pass_fds),
+    )
 
 
-def end(processes: Sequence[Process], grace: float = GRACE) -> None:
-    """Ask *processes* to end, wait, and kill with all their children what is left after *grace* seconds."""
+def end(processes: Sequence[Process], grace: float | None = None) -> None:
+    """Ask *processes* to end, wait, and kill with all their children what is left after *grace* (`GRACE`) seconds."""
     for process in processes:
         _signal(process, signal.SIGTERM)
-    until = time.monotonic() + grace
+    until = time.monotonic() + (GRACE if grace is None else grace)
     for process in processes:
         try:
             process.wait(max(0.0, until - time.monotonic()))
@@ -69,7 +75,7 @@ class Runner:
             if self._stopped.is_set():
                 return None
             began = time.monotonic()
-            process = start(module, arguments)
+            process = start(module, arguments, quiet=True)
             self._running.add(process)
         timed_out = False
         try:

@@ -4,6 +4,7 @@ It opens the listening socket, runs collections and learning as child processes 
 history, replaces serving processes that end, and takes everything with it when it ends.
 """
 
+import os
 import signal
 import tempfile
 import threading
@@ -32,16 +33,18 @@ _LOOK, _FLUSH = 0.2, 10.0
 
 
 def plan(settings: Settings, config_path: Path | None) -> list[Job]:
-    """Return what runs when: one job a source, over all clusters, and learning once they all ran."""
+    """Return what runs when: one job a source that is configured, over all clusters, and learning after them."""
     schedule = settings.schedule
     config = ("--config", str(config_path)) if config_path is not None else ()
-    every = {
-        "nodes": schedule.nodes,
-        "workflows": schedule.workflows,
-        "placements": schedule.placements,
-        "usage": schedule.usage,
-        "activations": schedule.activations,
-    }
+    every: dict[str, timedelta] = {}
+    if any(cluster.kubernetes is not None for cluster in settings.clusters):
+        every |= {"nodes": schedule.nodes, "workflows": schedule.workflows, "placements": schedule.placements}
+    if any(cluster.prometheus is not None for cluster in settings.clusters):
+        every["usage"] = schedule.usage
+    if any(cluster.openwhisk is not None for cluster in settings.clusters):
+        every["activations"] = schedule.activations
+    if not every:
+        return []
     jobs = [_job(name, (*config, "collect", name), span, schedule.job_limit) for name, span in every.items()]
     return [*jobs, _job("learn", (*config, "learn"), schedule.learn, schedule.job_limit, after_first=True)]
 
@@ -55,8 +58,11 @@ def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> in
     logs.configure()
     process.admitted(settings)
     process.context_of(settings.serve)
-    jobs = plan(settings, config_path) if schedule and settings.clusters else []
-    with listening.bind(settings.serve) as sock, tempfile.TemporaryDirectory(prefix="colocate-serve-") as name:
+    jobs = plan(settings, config_path) if schedule else []
+    with (
+        listening.bind(settings.serve) as sock,
+        tempfile.TemporaryDirectory(prefix=f"colocate-serve-{os.getpid()}-") as name,
+    ):
         return _Supervisor(settings, config_path, jobs, sock.fileno(), Path(name)).run(sock.getsockname())
 
 
@@ -82,9 +88,9 @@ class _Supervisor:
         servers = Servers(self._start_server, self._workers, self._board.restarted)
         code: int | None = None
         try:
+            self._flusher.start()
             if self._clockwork is not None:
                 self._clockwork.start()
-                self._flusher.start()
             while not self._stopping.wait(_LOOK) and code is None:
                 code = servers.look()
         finally:
@@ -92,7 +98,7 @@ class _Supervisor:
             if self._clockwork is not None:
                 self._clockwork.stop()
             servers.stop()
-            self._flusher.close()
+            self._flusher.close(timeout=30.0)
         return code or 0
 
     def _start_server(self, slot: int) -> children.Process:

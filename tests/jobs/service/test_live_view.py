@@ -1,0 +1,123 @@
+"""The live view against a stand-in API server: list, watch, odd objects, staleness."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.service.live import Live
+from pipeline.clients.kubernetes import KubernetesClient
+from tests.support.kube_server import KubeServer, serving
+from tests.support.service import wait_until
+
+NODES, PODS, SERVICES = "/api/v1/nodes", "/api/v1/pods", "/api/v1/services"
+
+
+def _node(name: str) -> dict[str, Any]:
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    ready = {"type": "Ready", "status": "True"}
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": {"disk": "ssd"}},
+        "spec": {},
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+    }
+
+
+def _pod(name: str, node: str = "n1", **metadata: Any) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
+    return {
+        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", **metadata},
+        "spec": {"containers": [container], **({"nodeName": node} if node else {})},
+        "status": {"phase": "Running"},
+    }
+
+
+@pytest.fixture
+def server() -> Iterator[KubeServer]:
+    labels = {"openwhisk/action": "hello", "noise": "x"}
+    service = {"metadata": {"name": "db", "namespace": "team"}, "spec": {"selector": {"app": "db"}}}
+    headless = {"metadata": {"name": "none", "namespace": "team"}, "spec": {}}
+    pods = [_pod("a", labels=labels, annotations={"colocation.internal/decision": "d1", "other": "y"}), _pod("b")]
+    with serving({NODES: [_node("n1"), _node("n2")], PODS: pods, SERVICES: [service, headless]}) as server:
+        yield server
+
+
+@pytest.fixture
+def seen() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def live(server: KubeServer, tmp_path: Path, seen: list[str]) -> Iterator[Live]:
+    client = KubernetesClient(kubeconfig=server.kubeconfig(tmp_path))
+    live = Live(
+        client,
+        labels=("openwhisk/action",),
+        annotations=("colocation.internal/decision",),
+        on_pod=lambda pod: seen.append(pod.annotations.get("colocation.internal/decision", "")),
+    )
+    live.start()
+    try:
+        wait_until(lambda: live.synced and live.services())
+        yield live
+    finally:
+        live.close()
+
+
+def test_the_lists_are_held_with_what_answers_need_and_no_more(live: Live, seen: list[str]) -> None:
+    assert sorted(node.name for node in live.nodes()) == ["n1", "n2"]
+    pods = {pod.name: pod for pod in live.pods()}
+    assert dict(pods["a"].labels) == {"openwhisk/action": "hello"}
+    assert dict(pods["a"].annotations) == {"colocation.internal/decision": "d1"}
+    assert pods["a"].requests == {"cpu": 0.5, "memory": 2.0**30}
+    assert pods["a"].requests is pods["b"].requests
+    assert live.services() == {("team", "db"): {"app": "db"}}
+    assert "d1" in seen
+
+
+def test_pods_are_asked_for_without_those_that_ended(live: Live, server: KubeServer) -> None:
+    selectors = {query.get("fieldSelector") for path, query in server.requests if path == PODS}
+    assert selectors == {"status.phase!=Succeeded,status.phase!=Failed"}
+
+
+def test_events_change_the_view_and_the_number_of_changes(live: Live, server: KubeServer) -> None:
+    before = live.changes
+    server.event(PODS, "ADDED", _pod("c", node="n2"))
+    wait_until(lambda: {pod.name for pod in live.pods()} == {"a", "b", "c"})
+    assert live.changes > before
+    server.event(PODS, "DELETED", _pod("a"))
+    server.event(NODES, "DELETED", _node("n2"))
+    wait_until(lambda: {pod.name for pod in live.pods()} == {"b", "c"} and len(live.nodes()) == 1)
+
+
+def test_an_update_of_nothing_that_matters_is_no_change(live: Live, server: KubeServer) -> None:
+    before = live.changes
+    server.event(PODS, "MODIFIED", _pod("b", labels={"noise": "other"}))
+    server.event(PODS, "ADDED", _pod("z"))
+    wait_until(lambda: len(live.pods()) == 3)
+    assert live.changes == before + 1
+
+
+def test_an_odd_object_costs_only_itself(live: Live, server: KubeServer) -> None:
+    odd = _pod("odd")
+    odd["spec"]["containers"][0]["resources"]["requests"]["memory"] = "16g"
+    server.event(PODS, "ADDED", odd)
+    server.event(PODS, "ADDED", _pod("fine"))
+    wait_until(lambda: {pod.name for pod in live.pods()} == {"a", "b", "fine"})
+
+
+def test_an_expired_watch_lists_anew_and_what_is_missing_is_gone(live: Live, server: KubeServer) -> None:
+    server.put(PODS, [_pod("b")])
+    server.version += 10
+    server.oldest = server.version
+    server.end_watches()
+    wait_until(lambda: {pod.name for pod in live.pods()} == {"b"})
+    assert live.lists["pods"] == 2
+
+
+def test_staleness_is_known_after_the_first_list(live: Live, server: KubeServer, tmp_path: Path) -> None:
+    assert all(age is not None and age < 60 for age in live.staleness().values())
+    unsynced = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), labels=(), annotations=())
+    assert unsynced.staleness() == {"nodes": None, "pods": None, "services": None}
+    assert not unsynced.synced

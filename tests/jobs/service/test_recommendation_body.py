@@ -1,0 +1,57 @@
+"""POST /v1/recommendations: a Pod, or {"pod", "cluster", "mode"}; JSON or YAML."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.support.service import Fakes, running
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}
+YAML_POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers: []\n"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    with running(Fakes().parts()) as url, httpx.Client(base_url=url) as client:
+        yield client
+
+
+def test_a_bare_pod_in_json_and_in_yaml_is_the_same(client: httpx.Client) -> None:
+    expected = {"pod": POD, "cluster": None, "mode": None}
+    assert client.post("/v1/recommendations", json=POD).json() == expected
+    assert client.post("/v1/recommendations", content=YAML_POD).json() == expected
+
+
+def test_cluster_and_mode_can_be_given(client: httpx.Client) -> None:
+    given = {"pod": POD, "cluster": "c2", "mode": "require"}
+    assert client.post("/v1/recommendations", json=given).json() == given
+
+
+def test_times_in_yaml_stay_text(client: httpx.Client) -> None:
+    answer = client.post("/v1/recommendations", content=YAML_POD.replace("name: p", "name: p\n  at: 2026-03-01"))
+    assert answer.json()["pod"]["metadata"]["at"] == "2026-03-01"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "expected one object"),
+        (b"[1]", "expected one object"),
+        (b"just text", "expected one object"),
+        (b"a: b: c", "neither JSON nor YAML"),
+        (b"\xff\xfe\xff", "neither JSON nor YAML"),
+        (b"1: 2", "expected one object"),
+        (b"a: &x [1]\nb: *x", "aliases are not accepted"),
+        (b"kind: Pod\n---\nkind: Pod\n", "neither JSON nor YAML"),
+        (b'{"pod": 1}', "pod"),
+        (b'{"pod": {}, "mode": "shout"}', "mode"),
+        (b"!!python/object/apply:os.system [id]", "neither JSON nor YAML"),
+        (b"[" * 50_000, "neither JSON nor YAML"),
+    ],
+)
+def test_another_body_is_a_problem_that_says_why(client: httpx.Client, body: bytes, said: str) -> None:
+    answer = client.post("/v1/recommendations", content=body)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert said in answer.json()["detail"]

@@ -1,0 +1,201 @@
+"""``colocate serve`` as a process: what it starts, what it replaces, and that it leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from featurestore.store import decisions, published
+from featurestore.store.duck import Store
+from jobs.service import counts
+from tests.support.kube_server import serving
+from tests.support.processes import alive, children
+from tests.support.service import AT, encoded, review, wait_until
+from tests.support.snapshots import snapshot
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+PATIENCE = 60.0
+
+
+class Serving:
+    """A running supervisor."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
+        self.process = process
+        self._log = log
+        self.url = ""
+
+    def wait(self) -> "Serving":
+        """Wait until it answers; its log says on which port."""
+        wait_until(lambda: self._address() is not None, PATIENCE)
+        self.url = f"http://127.0.0.1:{self._address()}"
+        wait_until(self.ready, PATIENCE)
+        return self
+
+    def _address(self) -> int | None:
+        for line in self.log().splitlines():
+            if line.startswith("{") and (entry := json.loads(line))["event"] == "listening":
+                return int(entry["port"])
+        assert self.process.poll() is None, self.log()
+        return None
+
+    def ready(self) -> bool:
+        try:
+            return httpx.get(self.url + "/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """The value of the first sample of *name* that has *labels*."""
+        for family in text_string_to_metric_families(httpx.get(self.url + "/metrics").text):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    return sample.value
+        return None
+
+    def family(self) -> dict[int, str]:
+        """Everything that it started, by process id."""
+        return children(self.process.pid)
+
+
+def configured(directory: Path, serve: Mapping[str, Any] | None = None, rest: str = "") -> Path:
+    """Write a settings file whose files lie in *directory*."""
+    lines = ["[store]"]
+    names = {"path": "store.duckdb", "control": "control.sqlite", "snapshot": "snapshot", "spool": "spool"}
+    lines += [f"{name} = {str(directory / file)!r}" for name, file in names.items()]
+    lines += ["[serve]", *(f"{name} = {value!r}" for name, value in {"port": 0, **(serve or {})}.items())]
+    file = directory / "colocate.toml"
+    file.write_text("\n".join([*lines, rest]) + "\n")
+    return file
+
+
+@contextmanager
+def supervisor(config: Path, *arguments: str) -> Iterator[Serving]:
+    """Run ``colocate serve`` and kill what is left of it."""
+    log = config.with_suffix(".log")
+    with log.open("wb") as stderr:
+        command = [sys.executable, "-m", "jobs.cli", "--config", str(config), "serve", *arguments]
+        process = subprocess.Popen(command, stderr=stderr, stdout=subprocess.DEVNULL)
+    served = Serving(process, log)
+    try:
+        yield served
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("serve")
+
+
+@pytest.fixture(scope="module")
+def served(directory: Path) -> Iterator[Serving]:
+    with supervisor(configured(directory, {"cluster": "c1"}), "--no-schedule") as served:
+        yield served.wait()
+
+
+def test_it_answers_reviews_stores_the_decisions_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    config = configured(tmp_path, {"workers": 2})
+    with supervisor(config, "--no-schedule") as served:
+        served.wait()
+        answer = httpx.post(served.url + "/mutate", content=encoded(review(uid="decision-1")))
+        assert answer.json()["response"]["allowed"] is True
+        family = served.family()
+        assert len(family) == 2
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(30) == 0
+        assert not any(alive(pid) for pid in family)
+    store = Store(config.parent / "store.duckdb")
+    kept = store.read(lambda con: decisions.recent(con, limit=10)).to_pylist()
+    assert [(row["decision"], row["namespace"], row["mode"]) for row in kept] == [("decision-1", "team", "observe")]
+    assert not list((config.parent / "spool").glob("decisions-*"))
+
+
+def test_a_second_one_on_the_same_port_says_so_in_one_line(served: Serving, tmp_path: Path) -> None:
+    port = httpx.URL(served.url).port
+    other = tmp_path / "other.toml"
+    other.write_text(f"[serve]\nport = {port}\n")
+    command = [sys.executable, "-m", "jobs.cli", "--config", str(other), "serve", "--no-schedule"]
+    second = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+    assert second.returncode == 2
+    assert second.stderr.decode().splitlines() == [
+        f"colocate: serve.port: 127.0.0.1:{port} is in use by another program; set another port"
+    ]
+    assert served.ready()
+
+
+def test_a_new_snapshot_is_taken_up_while_serving(served: Serving, directory: Path) -> None:
+    assert httpx.get(served.url + "/v1/nodes").json()["total"] == 0
+    node = {"cluster": "c1", "node": "n1", "ready": True, "schedulable": True, "labels": "{}", "taints": "[]",
+            "allocatable": '{"cpu": 4}', "cpu_cores": 4.0, "gpu_count": 0}  # fmt: skip
+    published.write(snapshot(AT, {"nodes": [node]}, version="fresh"), directory / "snapshot")
+    wait_until(lambda: httpx.get(served.url + "/readyz").json()["snapshot"] == "fresh")
+    assert httpx.get(served.url + "/v1/nodes").json()["total"] == 1
+
+
+def test_a_serving_process_that_dies_is_replaced_and_its_counts_go_on(served: Serving, directory: Path) -> None:
+    httpx.post(served.url + "/mutate", content=encoded(review()))
+    [status] = Path(tempfile.gettempdir()).glob(f"colocate-serve-{served.process.pid}-*/serving-0.json")
+    wait_until(lambda: sum(counts.read(status).decisions.values()) == 1)
+    [pid] = served.family()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(pid))
+    answer = httpx.post(served.url + "/mutate", content=encoded(review()), timeout=PATIENCE)
+    assert answer.json()["response"]["allowed"] is True
+    assert served.metric("colocation_serving_restarts_total") == 1
+    assert served.metric("colocation_decisions_total", mode="observe") == 2
+
+
+def test_when_the_supervisor_is_killed_its_children_die_too(tmp_path: Path) -> None:
+    with supervisor(configured(tmp_path), "--no-schedule") as served:
+        served.wait()
+        family = served.family()
+        assert family
+        served.process.kill()
+        served.process.wait()
+        wait_until(lambda: not any(alive(pid) for pid in family))
+
+
+def test_it_collects_and_learns_by_itself_and_shows_what_fails(tmp_path: Path) -> None:
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    node = {
+        "metadata": {"name": "n1", "uid": "u1"},
+        "spec": {},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    api = {"/api/v1/nodes": [node], "/api/v1/pods": [], "/api/v1/services": []}
+    with serving(api) as cluster:
+        kubeconfig = cluster.kubeconfig(tmp_path)
+        rest = (
+            f"[[clusters]]\nname = 'c1'\n[clusters.kubernetes]\nkubeconfig = {str(kubeconfig)!r}\n"
+            "[clusters.prometheus]\nurl = 'http://127.0.0.1:9'\ntimeout = '2s'\n"
+        )
+        with supervisor(configured(tmp_path, rest=rest)) as served:
+            served.wait()
+            wait_until(lambda: served.metric("colocation_job_runs_total", job="nodes", outcome="ok") == 1, PATIENCE)
+            wait_until(lambda: served.metric("colocation_job_runs_total", job="usage", outcome="partial"), PATIENCE)
+            by = {"cluster": "c1", "source": "nodes"}
+            wait_until(lambda: served.metric("colocation_source_rows_total", **by) == 1, PATIENCE)
+            assert served.metric("colocation_source_failing", cluster="c1", source="usage") == 1
+            wait_until(lambda: served.metric("colocation_watch_staleness_seconds", resource="nodes") is not None)
+            wait_until(lambda: httpx.get(served.url + "/readyz").json()["live"])
