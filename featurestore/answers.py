@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurestore import profiles
-from featurestore.columnar import TEXT, TIME, codes, floats, named, quantiles
+from featurestore.columnar import TEXT, TIME, named, quantiles
 from featurestore.decision import UNKNOWN, PairTable
 from featurestore.profiles import AMOUNTS, RESOURCES, Profiles
 from featurestore.runs import Runs

@@ -4,7 +4,10 @@ Attribution, then the sweep of each node, then one joint fit a victim, then the 
 are only ever handled as columns; the evidence of one victim at a time is copied.
 """
 
-from collections.abc import Callable, Mapping
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +15,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from threadpoolctl import threadpool_limits
 
 from featurestore import answers, interference, pairs, profiles
 from featurestore.attribution import DEFAULT_STEP, attribute, counts
 from featurestore.columnar import codes, flags
-from featurestore.concurrency import build
+from featurestore.concurrency import Concurrency, build
 from featurestore.designs import designs, expose
 from featurestore.evidence import Options as Estimation
-from featurestore.evidence import VictimFit
+from featurestore.evidence import VictimDesign, VictimFit
 from featurestore.runs import Runs, read
 from featurestore.sweep import Floats
 from pipeline.records import Workflow
@@ -44,10 +48,12 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """*skew_us*: tolerated difference between clocks; *step_us*: how much time a usage sample speaks of."""
+    """*skew_us*: tolerated difference between clocks; *step_us*: how much time a usage sample speaks of;
+    *threads*: victims fitted at once."""
 
     skew_us: int = 1_000_000
     step_us: int = DEFAULT_STEP
+    threads: int = min(4, os.cpu_count() or 1)
     estimation: Estimation = field(default_factory=Estimation)
 
 
@@ -69,19 +75,13 @@ def learn(inputs: Inputs, options: Options, progress: Callable[[int, int], None]
     activations = inputs.activations.sort_by([("start", "ascending"), ("activation_id", "ascending")])
     usage = inputs.usage.filter(pc.is_finite(inputs.usage["value"]))
     cpu = usage.filter(pc.equal(usage["metric"], "cpu_cores"))
-    attributed = attribute(
-        activations, inputs.placements, cpu, skew_us=options.skew_us, step_us=options.step_us
-    )
+    attributed = attribute(activations, inputs.placements, cpu, skew_us=options.skew_us, step_us=options.step_us)
     attribution = counts(attributed)
     runs = read(activations, attributed, inputs.nodes, inputs.until)
     exposure = expose(runs)
-    everywhere = build(
-        runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions)
-    )
-    fits: list[VictimFit] = []
-    for design in designs(runs, exposure, usage):
-        fits.append(interference.fit_victim(design, everywhere, options.estimation))
-        progress(len(fits), len(runs.functions))
+    everywhere = build(runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions))
+    with threadpool_limits(1, "blas"):
+        fits = _fitted(designs(runs, exposure, usage), everywhere, options, len(runs.functions), progress)
     measured = profiles.measure(runs, inputs.placements, usage, inputs.nodes, options.step_us)
     table = pairs.learn(fits, _profile_matrix(runs, measured, inputs.declared), options.estimation)
     functions, limits = answers.functions(runs, measured, inputs.declared, _levels(inputs.workflows, runs))
@@ -105,11 +105,39 @@ def learn(inputs: Inputs, options: Options, progress: Callable[[int, int], None]
         "drift": {
             runs.functions[fit.victim].as_py(): round(float(fit.drift), 3) for fit in fits if np.isfinite(fit.drift)
         },
-        "class_limits": {
-            name: [float(limit) for limit in limits[r]] for r, name in enumerate(profiles.RESOURCES)
-        },
+        "class_limits": {name: [float(limit) for limit in limits[r]] for r, name in enumerate(profiles.RESOURCES)},
     }
     return Learned(tables, attribution, metrics)
+
+
+def _fitted(
+    evidence: Iterator[VictimDesign],
+    everywhere: Concurrency,
+    options: Options,
+    victims: int,
+    progress: Callable[[int, int], None],
+) -> list[VictimFit]:
+    """Fit the victims on a few threads, in order; only as many designs exist at once as are being fitted.
+
+    Each fit is small matrices, many times: one BLAS thread each. On a machine that is busy with other things, BLAS
+    threads of one fit that wait for each other took 30 times as long.
+    """
+    fits: list[VictimFit] = []
+    workers = min(options.threads, victims) or 1
+    waiting: deque[Future[VictimFit]] = deque()
+
+    def take() -> None:
+        fits.append(waiting.popleft().result())
+        progress(len(fits), victims)
+
+    with ThreadPoolExecutor(workers) as pool:
+        for design in evidence:
+            waiting.append(pool.submit(interference.fit_victim, design, everywhere, options.estimation))
+            if len(waiting) > workers:
+                take()
+        while waiting:
+            take()
+    return fits
 
 
 def _reasons(fits: list[VictimFit]) -> dict[str, int]:

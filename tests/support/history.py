@@ -1,4 +1,4 @@
-"""A small simulated history whose slowdowns are known: pods that move from node to node, runs that slow each other."""
+"""A small simulated history whose slowdowns are known: pods that move between nodes, runs that slow each other."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -59,7 +59,9 @@ def history(*, slowdown=0.6, functions=5, nodes=3, hours=36, an_hour=90, seed=1)
         placements=placements(where, names),
         nodes=node_specs(nodes),
         usage=usage(function, node, start, end, where, hours),
-        declared=pa.table({"function": pa.array([], pa.string()), "node_type": pa.array([], pa.string())} | amounts()),
+        declared=pa.table(
+            {"function": pa.array([], pa.string()), "node_type": pa.array([], pa.string())} | amounts()
+        ),
         workflows=pa.table({"namespace": pa.array([], pa.string()), "document": pa.array([], pa.string())}),
         hours=hours,
     )

@@ -218,4 +218,9 @@ def test_declared_amounts_and_workflow_classes_stand_until_measured(given):
     [new] = rows(found, function="guest/new", node_type="")
     assert (new["source"], new["cpu_cores"], new["activations"]) == ("declared", 2.0, 0)
     [stated] = rows(found, function="guest/f4", node_type="")
-    assert (stated["source"], stated["dominant"], stated["cpu"], stated["memory"]) == ("declared", "cpu", "high", "low")
+    assert (stated["source"], stated["dominant"], stated["cpu"], stated["memory"]) == (
+        "declared",
+        "cpu",
+        "high",
+        "low",
+    )
