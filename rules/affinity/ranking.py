@@ -35,10 +35,16 @@ def wishes(nodes: Nodes, combined: Combined, policy: Policy) -> tuple[NodeWish, 
 
 
 def _thresholds(scores: Scores, named: int) -> list[float]:
-    """Return each distinct score above the lowest, or where they are many those of a few ranks."""
+    """Return each distinct score above the lowest; where they are many, those above the widest gaps and two ranks.
+
+    The widest gaps part what differs most, such as company or node type; the ranks are the best few, and all but the
+    worst few, of which names are no more than *named*.
+    """
     distinct = np.unique(scores)
-    if len(distinct) > _TERMS + 1:
-        size, ordered = len(scores), np.sort(scores)[::-1]
-        ranks = (min(named, size // 8) - 1, size // 4, size // 2, size * 3 // 4, max(size - named, size * 7 // 8) - 1)
-        distinct = np.unique([*(ordered[max(rank, 0)] for rank in ranks), ordered[-1]])
-    return [float(score) for score in distinct[1:]]
+    chosen = distinct[1:]
+    if len(chosen) > _TERMS:
+        widest = np.argsort(-np.diff(distinct), kind="stable")[: _TERMS - 2]
+        few = max(min(named, len(scores) // 8), 1)
+        ordered = np.sort(scores)
+        chosen = np.unique([*chosen[widest], ordered[-few], ordered[few]])
+    return [float(score) for score in chosen if score > distinct[0]]
