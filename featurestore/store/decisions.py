@@ -153,8 +153,13 @@ def recent(
     Columns: those of the table ``decisions``, the document left out.
     """
     given = {
-        "cluster": cluster, "namespace": namespace, "pod": pod, "function": function, "mode": mode, "outcome": outcome,
-    }  # fmt: skip
+        "cluster": cluster,
+        "namespace": namespace,
+        "pod": pod,
+        "function": function,
+        "mode": mode,
+        "outcome": outcome,
+    }
     return arrow(
         con,
         """

@@ -34,7 +34,7 @@ _RECORDS = """
 SELECT * FROM read_json(?, columns = {
     activationId: 'VARCHAR', namespace: 'VARCHAR', name: 'VARCHAR', version: 'VARCHAR',
     "start": 'BIGINT', "end": 'BIGINT', duration: 'DOUBLE', statusCode: 'INTEGER',
-    response: 'STRUCT(statusCode INTEGER, status VARCHAR, success BOOLEAN, result VARCHAR)',
+    response: 'STRUCT(statusCode INTEGER, status VARCHAR, success BOOLEAN, result STRUCT(error JSON))',
     annotations: 'STRUCT("key" VARCHAR, "value" VARCHAR)[]',
     node: 'VARCHAR', pod: 'VARCHAR', node_type: 'VARCHAR'
 }, format = ?, maximum_object_size = ?, ignore_errors = true)
@@ -64,9 +64,7 @@ SELECT activationId AS activation_id, coalesce(path, namespace || '/' || name) A
     CASE WHEN NOT endless OR duration > 0 THEN duration END AS duration_ms,
     TRY_CAST(init AS DOUBLE) AS init_ms, TRY_CAST(wait AS DOUBLE) AS wait_ms,
     CASE
-        WHEN coalesce(response.statusCode, statusCode, 0) = 0
-            AND contains(response.result, '"error"') AND starts_with(response.result, '{')
-            AND json_valid(response.result) AND json_type(response.result, '$.error') <> 'NULL' THEN 1
+        WHEN response.result.error IS NOT NULL AND coalesce(response.statusCode, statusCode, 0) = 0 THEN 1
         ELSE coalesce(response.statusCode, statusCode, CASE response.status
             WHEN 'success' THEN 0 WHEN 'application error' THEN 1
             WHEN 'action developer error' THEN 2 WHEN 'developer error' THEN 2
