@@ -93,7 +93,7 @@ def _until(activations: pa.Table, start: Ints, end: Ints, horizon: int) -> Ints:
 
 
 def _type_at(node: Codes, at: Ints, specs: pa.Table, nodes: pa.Array, node_types: pa.Array) -> Codes:
-    """Return each node's type at a time: the last specification valid from then or before, else its first, else -1."""
+    """Return each node's type at a time: its last specification from then or before, else its first, else -1."""
     if specs.num_rows == 0 or len(node) == 0:
         return np.full(len(node), -1, np.int32)
     own, since = codes(specs["node"], nodes), micros(specs["valid_from"])

@@ -1,0 +1,207 @@
+"""``colocate import``: history from files into the store, all of the files or none.
+
+Every file is read and checked before anything is written; an error is one line that names the file and the line,
+record or column.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import yaml
+
+from featurestore.store.duck import Store
+from featurestore.store.ingest import ingest
+from jobs import tabular
+from jobs.config import Settings
+from pipeline.collectors import nodes
+from pipeline.collectors.objects import table
+from pipeline.columns import NODES
+from pipeline.errors import BadInput
+from pipeline.objects import node_of
+from pipeline.records import Batch, Refusal
+
+_NODE_LISTS = ("List", "NodeList")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an import brought: *rows* new or changed, *duplicates* known before, *refused* records or objects that
+    cannot be used (the first of them in *refusals*), and columns that were *ignored*."""
+
+    kind: str
+    cluster: str
+    rows: int
+    duplicates: int
+    refused: int
+    refusals: tuple[Refusal, ...]
+    ignored: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    batches: tuple[Batch, ...]
+    ignored: tuple[str, ...] = ()
+
+
+def run(
+    settings: Settings,
+    kind: str,
+    files: Sequence[Path],
+    *,
+    cluster: str,
+    now: Callable[[], datetime],
+    store: Store | None = None,
+) -> Outcome:
+    """Import *files* of *kind* (a key of `KINDS`) into the history of *cluster*; importing again adds nothing.
+
+    Raises `BadInput` naming the file and what is wrong with it; then nothing was written.
+    """
+    if kind not in KINDS:
+        raise BadInput(f"import {kind!r}: not one of {', '.join(KINDS)}")
+    if not cluster:
+        raise BadInput("--cluster: missing; imported history belongs to a cluster")
+    if not files:
+        raise BadInput(f"import {kind}: no file given")
+    for file in files:
+        if not file.is_file():
+            raise BadInput(f"{file}: {'is a directory' if file.is_dir() else 'no such file'}")
+    at = now()
+    parsed = KINDS[kind](files, at)
+    held = store or Store(settings.store.path, settings.store.deadline)
+    written = [
+        ingest(held, cluster, batch, collected=at, overlap=settings.schedule.overlap, source="import")
+        for batch in parsed.batches
+    ]
+    refusals = tuple(refusal for batch in parsed.batches for refusal in batch.refused)
+    return Outcome(
+        kind,
+        cluster,
+        sum(each.rows for each in written),
+        sum(each.duplicates for each in written),
+        sum(each.refused for each in written) + len(refusals),
+        refusals[:5],
+        parsed.ignored,
+    )
+
+
+def _activations(files: Sequence[Path], at: datetime) -> _Parsed:
+    """OpenWhisk records (an array, or a record a line) and tables with the documented columns; both may be mixed."""
+    records = tuple(file for file in files if _holds_json(file))
+    for file in records:
+        _check_records(file)
+    read = [tabular.activations(file) for file in files if file not in records]
+    batches = [Batch("activations", files=records)] if records else []
+    if read:
+        batches.append(Batch("activations", rows=pa.concat_tables([rows for rows, _ in read])))
+    return _Parsed(tuple(batches), _ignored(read))
+
+
+def _profiles(files: Sequence[Path], at: datetime) -> _Parsed:
+    read = [tabular.profiles(file) for file in files]
+    return _Parsed((Batch("profiles", rows=pa.concat_tables([rows for rows, _ in read])),), _ignored(read))
+
+
+def _nodes(files: Sequence[Path], at: datetime) -> _Parsed:
+    """Kubernetes nodes in any written form; an odd one costs only itself, a file without any good one is refused.
+
+    The files are not taken for the whole cluster: other nodes that are known stay.
+    """
+    rows: dict[str, tuple[object, ...]] = {}
+    refused: list[Refusal] = []
+    for file in files:
+        before = len(rows), len(refused)
+        for number, mapping in enumerate(_objects(file), 1):
+            try:
+                found = nodes.row(node_of(mapping), at)
+            except BadInput as error:
+                refused.append(Refusal(f"{file}, object {number}", str(error)))
+            else:
+                rows[str(found[0])] = found
+        if len(rows) == before[0] and len(refused) > before[1]:
+            first = refused[before[1]]
+            raise BadInput(f"{first.what}: {first.why}")
+        if (len(rows), len(refused)) == before:
+            raise BadInput(f"{file}: holds no node")
+    return _Parsed((Batch("nodes", rows=table(NODES, list(rows.values())), refused=tuple(refused), whole=False),))
+
+
+#: One line a kind of history that files may hold.
+KINDS: Mapping[str, Callable[[Sequence[Path], datetime], _Parsed]] = {
+    "activations": _activations,
+    "profiles": _profiles,
+    "nodes": _nodes,
+}
+
+
+def _ignored(read: Sequence[tuple[pa.Table, tuple[str, ...]]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for _, names in read for name in names))
+
+
+def _holds_json(file: Path) -> bool:
+    with file.open("rb") as content:
+        head = content.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return head[:1] in (b"[", b"{")
+
+
+def _check_records(file: Path) -> None:
+    """Refuse a file that is neither one JSON text nor a JSON text a line, naming the line."""
+    content = file.read_bytes()
+    try:
+        msgspec.json.decode(content, type=msgspec.Raw)
+        return
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        whole = str(error)
+    lines = content.splitlines()
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                msgspec.json.decode(line, type=msgspec.Raw)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                why = whole if number == 1 else str(error)
+                raise BadInput(f"{file}, line {number}: not JSON: {why}") from None
+
+
+def _objects(file: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the node objects of every document of *file*: a list is opened, another kind refused."""
+    for document in _documents(file):
+        if not isinstance(document, Mapping):
+            raise BadInput(f"{file}: holds no Kubernetes object")
+        kind = document.get("kind")
+        if kind in _NODE_LISTS or (kind is None and isinstance(document.get("items"), list)):
+            items = document.get("items")
+            if not isinstance(items, list):
+                raise BadInput(f"{file}: items: is no list")
+            for item in items:
+                if isinstance(item, Mapping) and item.get("kind") in (None, "Node"):
+                    yield item
+        elif kind in (None, "Node"):
+            yield document
+        else:
+            raise BadInput(f"{file}: kind {kind}: is no Node")
+
+
+def _documents(file: Path) -> Iterator[Any]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInput(f"{file}: not UTF-8 text") from None
+    try:
+        yield msgspec.json.decode(text)
+        return
+    except (msgspec.MsgspecError, RecursionError):
+        pass  # YAML, or neither
+    try:
+        found = [document for document in yaml.load_all(text, yaml.CSafeLoader) if document is not None]
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise BadInput(f"{file}{line}: neither JSON nor YAML: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadInput(f"{file}: neither JSON nor YAML: {str(error).splitlines()[0]}") from None
+    if not found:
+        raise BadInput(f"{file}: empty")
+    yield from found

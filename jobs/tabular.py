@@ -1,0 +1,240 @@
+"""CSV and Parquet files to the columns of `pipeline.columns`, checked value by value, column by column.
+
+An error is one line that names the file, the line (CSV) or row (Parquet) and the column.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from pipeline.columns import ACTIVATIONS, PROFILES
+from pipeline.errors import BadInput
+
+Bools = npt.NDArray[np.bool_]
+
+_TIME = pa.timestamp("us", tz="UTC")
+_RFC3339 = r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:?\d{2})$"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+#: Years 1 to 9999, in milliseconds since the epoch.
+_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A file's columns as they came; *first* is the number of its first row as a person counts."""
+
+    file: Path
+    table: pa.Table
+    row: str
+    first: int
+
+    def fail(self, column: str, bad: Bools, why: str) -> None:
+        """Raise `BadInput` for the first of the *bad* rows, if there is one."""
+        where = np.flatnonzero(bad)
+        if len(where):
+            value = self.table[column][int(where[0])].as_py() if column in self.table.column_names else None
+            shown = "" if value is None else f" {str(value)[:60]!r}"
+            raise BadInput(f"{self.file}, {self.row} {self.first + int(where[0])}: {column}{shown}: {why}")
+
+    def column(self, name: str) -> pa.ChunkedArray | None:
+        """Return a column, empty texts as nulls; None where the file lacks it or it is all null."""
+        if name not in self.table.column_names:
+            return None
+        found = self.table[name]
+        if pa.types.is_dictionary(found.type):
+            found = found.cast(found.type.value_type)
+        if _textual(found.type):
+            found = pc.utf8_trim_whitespace(found.cast(pa.string()))
+            found = pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
+        return found if found.null_count < len(found) else None
+
+
+def activations(file: Path) -> tuple[pa.Table, tuple[str, ...]]:
+    """Read activations; return them (`pipeline.columns.ACTIVATIONS`) and the names of columns not understood.
+
+    Needed: activation_id, function, start; end where it is known. Times are epoch milliseconds or RFC 3339. A
+    missing status is a success; kind ``sequence`` is a composite.
+    """
+    given = _read(file, needed=("activation_id", "function", "start", "end"))
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+    for field in ACTIVATIONS:
+        columns[field.name] = _CONVERT[str(field.type)](given, field.name)
+    for name in ("activation_id", "function", "start"):
+        given.fail(name, _nulls(columns[name]), "missing")
+    given.fail("end", _array(pc.less(columns["end"], columns["start"]), False), "is before the start")
+    for name in ("duration_ms", "init_ms"):
+        given.fail(name, _array(pc.less(columns[name], 0.0), False), "is negative")
+    columns["status_code"] = pc.fill_null(columns["status_code"], 0)
+    columns["kind"] = pc.fill_null(columns["kind"], "")
+    sequence = pc.equal(columns["kind"], "sequence")
+    columns["composite"] = pc.or_(pc.fill_null(columns["composite"], False), sequence)
+    for name in ("version", "caused_by"):
+        columns[name] = pc.fill_null(columns[name], "")
+    return pa.table(columns).cast(ACTIVATIONS), _unknown(given, ACTIVATIONS)
+
+
+def profiles(file: Path) -> tuple[pa.Table, tuple[str, ...]]:
+    """Read declared profiles; return them (`pipeline.columns.PROFILES`) and the names of columns not understood."""
+    given = _read(file, needed=("function",))
+    columns = {field.name: _CONVERT[str(field.type)](given, field.name) for field in PROFILES}
+    given.fail("function", _nulls(columns["function"]), "missing")
+    for field in PROFILES:
+        if pa.types.is_floating(field.type):
+            given.fail(field.name, _array(pc.less(columns[field.name], 0.0), False), "is negative")
+    columns["node_type"] = pc.fill_null(columns["node_type"], "")
+    return pa.table(columns).cast(PROFILES), _unknown(given, PROFILES)
+
+
+def _read(file: Path, needed: tuple[str, ...]) -> Given:
+    try:
+        with file.open("rb") as content:
+            magic = content.read(4)
+        if magic == b"PAR1":
+            given = Given(file, pa.parquet.read_table(file), "row", 1)
+        else:
+            given = Given(file, _csv(file), "line", 2)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror or str(error).splitlines()[0]}") from None
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise BadInput(f"{file}: {_line(error)}") from None
+    for name in needed:
+        if name not in given.table.column_names:
+            raise BadInput(f"{file}: no column {name}; needed are {', '.join(needed)}")
+    return given
+
+
+def _csv(file: Path) -> pa.Table:
+    """Read every column as text, so that a value is judged here and not guessed at."""
+    with file.open(encoding="utf-8-sig", newline="") as content:
+        head = content.readline()
+        names = [name.strip().strip('"') for name in head.rstrip("\r\n").split(",")]
+        empty = not content.read(1)
+    if not head.strip():
+        raise BadInput(f"{file}: empty")
+    if len(set(names)) != len(names):
+        raise BadInput(f"{file}, line 1: a column stands twice")
+    if empty:
+        return pa.table({name: pa.array([], pa.string()) for name in names})
+    return pa.csv.read_csv(
+        file,
+        read_options=pa.csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False),
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+        ),
+    )
+
+
+def _unknown(given: Given, schema: pa.Schema) -> tuple[str, ...]:
+    return tuple(name for name in given.table.column_names if name not in schema.names)
+
+
+def _text(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
+    column = given.column(name)
+    return pa.nulls(given.table.num_rows, pa.string()) if column is None else column.cast(pa.string())
+
+
+def _number(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
+    column = given.column(name)
+    if column is None:
+        return pa.nulls(given.table.num_rows, pa.float64())
+    if _textual(column.type):
+        given.fail(name, ~_array(pc.match_substring_regex(column, _NUMBER), True), "is no number")
+    try:
+        found = column.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise BadInput(f"{given.file}: column {name}: {column.type} is no number") from None
+    given.fail(name, ~_array(pc.is_finite(found), True), "is not finite")
+    return found
+
+
+def _whole(kind: pa.DataType) -> Callable[[Given, str], pa.ChunkedArray | pa.Array]:
+    largest = 2 ** (kind.bit_width - 1) - 1
+
+    def convert(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
+        found = _number(given, name)
+        outside = pc.or_(pc.not_equal(found, pc.round(found)), pc.greater(pc.abs(found), float(largest)))
+        given.fail(name, _array(outside, False), "is no whole number in range")
+        return found.cast(kind)
+
+    return convert
+
+
+def _truth(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
+    column = given.column(name)
+    if column is None:
+        return pa.nulls(given.table.num_rows, pa.bool_())
+    if pa.types.is_boolean(column.type):
+        return column
+    text = pc.utf8_lower(column.cast(pa.string()))
+    true, false = pa.array(["true", "1"]), pa.array(["false", "0"])
+    given.fail(name, _array(pc.invert(pc.is_in(text, pc.unique(pa.concat_arrays([true, false])))), False)
+               & ~_nulls(text), "is neither true nor false")  # fmt: skip
+    return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), pc.is_in(text, true))
+
+
+def _time(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
+    """Read epoch milliseconds or RFC 3339; a Parquet timestamp without a zone is in UTC."""
+    column = given.column(name)
+    if column is None:
+        return pa.nulls(given.table.num_rows, _TIME)
+    if pa.types.is_timestamp(column.type):
+        local = column if column.type.tz else column.cast(pa.timestamp(column.type.unit, tz="UTC"))
+        return local.cast(_TIME, safe=False)
+    if not _textual(column.type):
+        return _from_epoch(given, name, _number(given, name))
+    written = _array(pc.match_substring_regex(column, _RFC3339), False)
+    counted = _array(pc.match_substring_regex(column, _NUMBER), False)
+    given.fail(
+        name, ~(written | counted | _nulls(column)), "is neither epoch milliseconds nor RFC 3339 with a time zone"
+    )
+    epoch = pc.if_else(pa.array(counted), column, pa.scalar(None, pa.string())).cast(pa.float64())
+    found = _from_epoch(given, name, epoch)
+    if written.any():
+        texts = pc.if_else(pa.array(written), column, pa.scalar(None, pa.string())).to_pandas()
+        parsed = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+        given.fail(name, written & parsed.isna().to_numpy(), "is no time")
+        found = pc.coalesce(found, pa.array(parsed.dt.as_unit("us"), _TIME))
+    return found
+
+
+def _from_epoch(given: Given, name: str, milliseconds: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    outside = pc.or_(pc.less(milliseconds, float(_FIRST)), pc.greater(milliseconds, float(_LAST)))
+    given.fail(name, _array(outside, False), "is outside the years 1 to 9999 as epoch milliseconds")
+    return pc.round(pc.multiply(milliseconds, 1000.0)).cast(pa.int64()).cast(_TIME)
+
+
+#: How a column of each type is read.
+_CONVERT: Mapping[str, Callable[[Given, str], pa.ChunkedArray | pa.Array]] = {
+    "string": _text,
+    "double": _number,
+    "int32": _whole(pa.int32()),
+    "int64": _whole(pa.int64()),
+    "bool": _truth,
+    str(_TIME): _time,
+}
+
+
+def _textual(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+
+
+def _nulls(column: pa.ChunkedArray | pa.Array) -> Bools:
+    return _array(pc.is_null(column), False)
+
+
+def _array(column: pa.ChunkedArray | pa.Array, missing: bool) -> Bools:
+    found: Bools = np.asarray(pc.fill_null(column, missing))
+    return found
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0]

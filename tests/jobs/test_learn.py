@@ -1,0 +1,137 @@
+"""A learning run from the store to the published snapshot, and the complete offline use: import, learn, read."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from featurestore.store import models, published
+from featurestore.store.duck import Store
+from featurestore.store.ingest import ingest
+from jobs import importing, learn
+from jobs.config import Settings, StoreSettings
+from pipeline.columns import TABLES
+from pipeline.errors import BadInput
+from pipeline.records import Batch
+from tests.support.history import BEGIN, history
+
+NOW = BEGIN + dt.timedelta(hours=36)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(store=StoreSettings(path=tmp_path / "history.duckdb", snapshot=tmp_path / "snapshot"))
+
+
+@pytest.fixture
+def store(settings):
+    return Store(settings.store.path, dt.timedelta(seconds=30))
+
+
+def filled(store, given, cluster="c1"):
+    """Put a simulated history into the store through the door that collections use."""
+    n = given.placements.num_rows
+    placements = (
+        given.placements.drop_columns(["function_from", "last_seen"])
+        .append_column("at", given.placements["ended"])
+        .append_column("named", pa.array([True] * n))
+    )
+    nodes = given.nodes.drop_columns(["valid_to"]).rename_columns({"valid_from": "at"})
+    usage = given.usage.append_column("scope", pa.array(["pod"] * given.usage.num_rows))
+    for name, rows in (
+        ("nodes", nodes),
+        ("placements", placements),
+        ("usage", usage),
+        ("activations", given.activations),
+    ):
+        schema = TABLES[name]
+        batch = Batch(name, rows=rows.select(schema.names).cast(schema), whole=False)
+        ingest(store, cluster, batch, collected=NOW, overlap=dt.timedelta(minutes=10))
+
+
+def pair(snapshot, victim="guest/f0", aggressor="guest/f1"):
+    [row] = [
+        row
+        for row in snapshot["pairs"].to_pylist()
+        if (row["victim"], row["aggressor"], row["cluster"]) == (victim, aggressor, "c1")
+    ]
+    return row
+
+
+def test_from_the_store_to_the_published_snapshot(settings, store):
+    given = history(slowdown=0.6)
+    filled(store, given)
+    outcome = learn.run(settings, "c1", now=lambda: NOW, store=store)
+    assert outcome.message == ""
+    assert outcome.attribution["exact"] == given.activations.num_rows == outcome.activations
+    snapshot = published.load(settings.store.snapshot)
+    assert snapshot.models == {"c1": outcome.model}
+    assert snapshot.version == outcome.snapshot
+    assert snapshot.attribution["c1"]["exact"] == given.activations.num_rows
+    found = pair(snapshot)
+    assert found["status"] == "observed"
+    assert found["low"] <= 0.6 <= found["high"]
+    assert found["window_start"] >= BEGIN
+    [health] = [row for row in snapshot["health"].to_pylist() if row["source"] == "learn"]
+    assert health["outcome"] == "ok"
+
+
+def test_the_model_records_what_it_was_made_of(settings, store):
+    filled(store, history(slowdown=0.6))
+    first = learn.run(settings, "c1", now=lambda: NOW, store=store)
+    later = NOW + dt.timedelta(minutes=15)
+    second = learn.run(settings, "c1", now=lambda: later, full=True, store=store)
+    newest, older = store.read(lambda con: models.saved(con, "c1"))
+    assert (newest.model, older.model) == (second.model, first.model)
+    assert (newest.promoted, older.promoted) == (True, False)
+    assert (newest.reason, older.reason) == ("asked for in full", "first model")
+    assert newest.window_end == later
+    assert newest.window_end - newest.window_start == settings.learn.window
+    assert newest.code_version
+    assert newest.metrics["evidence"] == second.evidence
+
+
+def test_import_and_learn_are_a_complete_offline_use(settings, store, tmp_path):
+    """Files alone, whose history ended long before now and which name the node."""
+    given = history(slowdown=0.6)
+    where = dict(given.placements.select(["uid", "node"]).to_pandas().itertuples(index=False))
+    hour = ((given.activations["start"].to_pandas() - BEGIN).dt.total_seconds() // 3600).astype(int)
+    function = given.activations["function"].to_pandas().str.removeprefix("guest/f")
+    node = [where[f"uid-{h}-{f}"] for h, f in zip(hour, function, strict=True)]
+    table = given.activations.select(["activation_id", "function", "start", "end", "init_ms"])
+    for name in ("start", "end"):
+        text = table[name].to_pandas().dt.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array(text))
+    file = tmp_path / "history.csv"
+    pa.csv.write_csv(table.append_column("node", pa.array(node)), file)
+    now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    importing.run(settings, "activations", [file], cluster="c1", now=lambda: now, store=store)
+    assert learn.clusters(settings, store) == ["c1"]
+    outcome = learn.run(settings, "c1", now=lambda: now, store=store)
+    assert outcome.attribution["given"] == given.activations.num_rows
+    found = pair(published.load(settings.store.snapshot))
+    assert found["status"] == "observed"
+    assert found["low"] <= 0.6 <= found["high"]
+
+
+def test_nothing_to_learn_from_is_said_and_no_error(settings, store):
+    outcome = learn.run(settings, "nowhere", now=lambda: NOW, store=store)
+    assert "no activations" in outcome.message
+    assert published.load(settings.store.snapshot)["pairs"].num_rows == 0
+
+
+def test_activations_without_placements_are_said_to_be_no_evidence(settings, store):
+    given = history(hours=2)
+    batch = Batch("activations", rows=given.activations.cast(TABLES["activations"]))
+    ingest(store, "c1", batch, collected=NOW, overlap=dt.timedelta(minutes=10))
+    outcome = learn.run(settings, "c1", now=lambda: NOW, store=store)
+    assert "could be placed" in outcome.message
+    assert outcome.attribution["none"] == outcome.activations
+
+
+def test_a_snapshot_that_cannot_be_written_is_named(settings, store, tmp_path):
+    nowhere = tmp_path / "missing" / "snapshot"
+    held = settings.model_copy(update={"store": settings.store.model_copy(update={"snapshot": nowhere})})
+    with pytest.raises(BadInput, match="missing"):
+        learn.run(held, "c1", now=lambda: NOW, store=store)
