@@ -23,7 +23,7 @@ Ground = Literal["fact", "stated", "learned", "load"]
 RULES: Final[Mapping[str, tuple[Ground, Rule]]] = {
     "usable": ("fact", usable),
     "capacity": ("fact", capacity),
-    "own": ("fact", own),
+    "own": ("stated", own),
     "hardware": ("stated", hardware),
     "preferred_hardware": ("load", preferred_hardware),
     "workflow": ("stated", workflow),

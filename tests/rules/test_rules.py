@@ -1,0 +1,272 @@
+"""Each rule by itself, where the worked cases do not go."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import jsonpatch
+import numpy as np
+import pytest
+
+from rules.scoring import CRITERIA, graded
+from tests.support.manifests import check
+from tests.support.scheduling import PREFERRED, REQUIRED
+from tests.support.worlds import NOW, World, critical, flow, names, node, of_workflow, pod, running
+
+
+def anti(answer, strength):
+    return (answer.affinity.get("podAntiAffinity") or {}).get(strength) or []
+
+
+def pair(**given):
+    return {("hello", "batch"): {"slowdown": 0.5, **given}}
+
+
+TWO = World([node("A", kind="t1"), node("B", kind="t2")], pods=[running("batch", "A")], slowdowns=pair())
+SURE = World(
+    [node("A"), node("B")],
+    pods=[running("batch", "A")],
+    slowdowns=pair(),
+    known=("hello", "batch"),
+    workflows=[flow(critical("hello"))],
+)
+
+
+# -- interference
+
+
+def test_every_pair_that_is_acted_upon_shows_its_evidence():
+    answer = TWO.advise(pod("hello"))
+    [reason] = [each for each in answer.reasons if each.rule == "interference"]
+    evidence = reason.evidence
+    assert evidence is not None
+    assert (evidence.victim, evidence.aggressor, evidence.status) == ("hello", "batch", "observed")
+    assert (evidence.slowdown, evidence.probability, evidence.effective_overlaps) == (0.5, 0.99, 250.0)
+    assert (evidence.low, evidence.high) == pytest.approx((0.4, 0.6))
+    assert (evidence.window_start, evidence.window_end) == (NOW - timedelta(days=14), NOW - timedelta(hours=1))
+    for said in (
+        "hello",
+        "batch",
+        "50%",
+        "40% to 60%",
+        "0.99",
+        "250 effective overlaps",
+        "all node types",
+        "2024-04-22",
+    ):
+        assert said in reason.sentence
+
+
+@pytest.mark.parametrize(
+    "unsure",
+    [{"probability": 0.89}, {"effective_overlaps": 29.0}, {"slowdown": 0.04}, {"status": "unknown"},
+     {"status": "shared_cause"}, {"probability": None}, {"slowdown": float("nan")}],
+    ids=lambda each: "_".join(each),
+)  # fmt: skip
+def test_an_unsure_pair_gives_no_term(unsure):
+    answer = replace(SURE, slowdowns=pair(**unsure)).advise(of_workflow("hello"), "require")
+    assert not anti(answer, REQUIRED) and not anti(answer, PREFERRED)
+    assert not any(each.evidence for each in answer.reasons)
+
+
+@pytest.mark.parametrize("limit", [{"probability": 0.9}, {"effective_overlaps": 30.0}, {"slowdown": 0.05}])
+def test_a_pair_at_the_limit_is_acted_upon(limit):
+    assert anti(replace(SURE, slowdowns=pair(**limit)).advise(of_workflow("hello"), "require"), REQUIRED)
+
+
+@pytest.mark.parametrize("status", ["unknown", "shared_cause"])
+def test_what_is_not_interference_does_not_rank(status):
+    world = replace(TWO, slowdowns=pair(status=status), load={"A": 0.1, "B": 0.5}, known=("hello",))
+    assert names(world.advise(pod("hello"))) == ["A", "B"]
+
+
+def test_a_predicted_pair_is_preferred_never_required():
+    world = replace(SURE, slowdowns=pair(status="predicted", effective_overlaps=0.0))
+    answer = world.advise(of_workflow("hello"), "require")
+    assert not anti(answer, REQUIRED)
+    assert anti(answer, PREFERRED)
+    assert names(answer) == ["B", "A"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"name": "hello"},
+        {"name": "hello", "annotations": {"optimizationGoal": "Performance", "importance": "Medium"}},
+        {"name": "hello", "annotations": {"optimizationGoal": "Energy", "importance": "High"}},
+    ],
+)
+def test_strict_only_for_performance_of_high_importance(action):
+    answer = replace(SURE, workflows=[flow(action)]).advise(of_workflow("hello"), "require")
+    assert not anti(answer, REQUIRED)
+    assert names(answer) == ["B", "A"]
+    assert anti(SURE.advise(of_workflow("hello"), "require"), REQUIRED)
+
+
+def test_a_strict_victim_is_kept_clear_of_too():
+    actions = flow(critical("hello"), critical("checkout"), {"name": "batch"})
+    world = World(
+        [node("A"), node("B"), node("C")],
+        pods=[running("checkout", "A"), running("batch", "B")],
+        slowdowns={("checkout", "hello"): 0.4, ("batch", "hello"): 0.4},
+        workflows=[actions],
+    )
+    answer = world.advise(of_workflow("hello"), "require")
+    assert names(answer) == ["C", "B"]
+    values = {
+        value for term in anti(answer, REQUIRED) for value in term["labelSelector"]["matchExpressions"][0]["values"]
+    }
+    assert values == {"checkout"}
+
+
+def test_a_row_for_the_nodes_own_type_replaces_that_for_all():
+    world = World(
+        [node("A", kind="t1"), node("B", kind="t2")],
+        pods=[running("batch", "A"), running("batch", "B")],
+        slowdowns={("hello", "batch"): 0.2},
+    )
+    assert names(world.advise(pod("hello"))) == ["A", "B"]
+    snapshot_rows = {("hello", "batch"): {"slowdown": 0.6, "node_type": "t1"}}
+    typed = replace(world, slowdowns=snapshot_rows)
+    assert names(typed.advise(pod("hello"))) == ["B", "A"]  # on t2 nothing is known
+    # what holds on one of two types only is never required
+    strict = replace(typed, nodes=[*world.nodes, node("C", kind="t2")], workflows=[flow(critical("hello"))])
+    assert not anti(strict.advise(of_workflow("hello"), "require"), REQUIRED)
+    # a type that no node has is no reason for anything
+    gone = replace(world, slowdowns={("hello", "batch"): {"slowdown": 0.6, "node_type": "t9"}}, known=("hello",))
+    assert not anti(gone.advise(pod("hello")), PREFERRED)
+
+
+def test_busy_neighbours_weigh_more():
+    world = World(
+        [node("A"), node("B")],
+        pods=[running("batch", "A"), running("batch", "B")],
+        slowdowns=pair(),
+        busy={("A", "batch"): 2.0, ("B", "batch"): 0.2},
+    )
+    answer = world.advise(pod("hello"))
+    assert names(answer) == ["B", "A"]
+    # slowdown .5, probability .99, and 2 running at once
+    assert "would run 99% longer beside its neighbours" in answer.nodes[1].reasons
+    assert "would run 10% longer beside its neighbours" in answer.nodes[0].reasons
+
+
+def test_a_pods_own_kind_is_counted_once():
+    world = World([node("A"), node("B")], pods=[running("hello", "A")], slowdowns={("hello", "hello"): 0.4})
+    answer = world.advise(pod("hello"))
+    assert names(answer) == ["B", "A"]
+    assert "would run 40% longer beside its neighbours" in answer.nodes[1].reasons
+    assert not any("would slow" in reason for reason in answer.nodes[1].reasons)
+
+
+def test_terms_name_namespaces_and_every_kind_of_label():
+    world = World(
+        [node("A"), node("B")],
+        slowdowns={("guest/hello", "team/Batch_job"): 0.9, ("guest/hello", "team/pack/x"): 0.9},
+    )
+    answer = world.advise(pod("guest/hello"))
+    own, labelled = (term["podAffinityTerm"] for term in anti(answer, PREFERRED))
+    [expression] = own["labelSelector"]["matchExpressions"]
+    assert expression["key"] == "colocation.internal/function"
+    assert {"Batch_job", "x"} < set(expression["values"])
+    assert len(expression["values"]) == 4
+    assert labelled["labelSelector"]["matchExpressions"] == [
+        {"key": "openwhisk/action", "operator": "In", "values": ["Batch_job", "x"]},
+        {"key": "openwhisk/namespace", "operator": "In", "values": ["team"]},
+        {"key": "colocation.internal/function", "operator": "DoesNotExist"},
+    ]
+
+
+def test_a_namespace_opts_in_to_terms_across_namespaces():
+    assert all(
+        "namespaceSelector" not in term["podAffinityTerm"] for term in anti(TWO.advise(pod("hello")), PREFERRED)
+    )
+    answer = TWO.advise(pod("hello"), across=frozenset({"ow"}))
+    assert anti(answer, PREFERRED)
+    assert all(term["podAffinityTerm"]["namespaceSelector"] == {} for term in anti(answer, PREFERRED))
+
+
+def test_the_pairs_in_one_pod_are_bounded():
+    world = World([node("A"), node("B")], slowdowns={("hello", f"f{each}"): 0.1 + each / 1000 for each in range(100)})
+    answer = world.advise(pod("hello"), pairs=10)
+    named = {
+        value
+        for term in anti(answer, PREFERRED)
+        for expression in term["podAffinityTerm"]["labelSelector"]["matchExpressions"]
+        if expression["key"] == "openwhisk/action"
+        for value in expression["values"]
+    }
+    assert named == {f"f{each}" for each in range(90, 100)}
+
+
+# -- fastest, unknown, service
+
+
+def test_the_median_on_a_node_comes_before_that_of_its_type():
+    nodes = [node("A", kind="t1"), node("B", kind="t1"), node("C", kind="t2"), node("D", kind="t3")]
+    world = World(nodes, medians={("f", "t1"): 100.0, ("f", "t2"): 90.0, ("f", "A"): 80.0})
+    answer = world.advise(pod("f"))
+    assert names(answer)[:2] == ["A", "C"]
+    reasons = {each.name: each.reasons for each in answer.nodes}
+    assert "median 80 ms on this node" in reasons["A"]
+    assert "median 100 ms on this node type" in reasons["B"]
+    assert not any("median" in reason for reason in reasons["D"])
+    [told] = [each.sentence for each in answer.reasons if each.rule == "fastest"]
+    assert "80 ms" in told and "node A" in told
+
+
+def test_company_comes_before_speed():
+    world = replace(TWO, medians={("hello", "t1"): 10.0, ("hello", "t2"): 100.0})
+    assert names(world.advise(pod("hello"))) == ["B", "A"]
+
+
+def test_an_unknown_function_beside_the_least_of_others():
+    world = World(
+        [node("A"), node("B")],
+        pods=[running("x", "A"), running("y", "B")],
+        known=("x", "y"),
+        busy={("A", "x"): 3.0, ("B", "y"): 0.5},
+    )
+    answer = world.advise(pod("newf"))
+    assert names(answer) == ["B", "A"]
+    assert any("nothing is known yet of newf" in each.sentence for each in answer.reasons)
+
+
+def test_near_a_service_that_the_function_uses():
+    world = World(
+        [node("A"), node("B")],
+        known=("f",),
+        workflows=[flow({"name": "f", "usesService": "redis, gone"})],
+        services={("ow", "redis"): {"app": "redis", "tier": "cache"}},
+    )
+    answer = world.advise(of_workflow("f"))
+    [term] = answer.affinity["podAffinity"][PREFERRED]
+    assert term["podAffinityTerm"]["labelSelector"]["matchExpressions"] == [
+        {"key": "app", "operator": "In", "values": ["redis"]},
+        {"key": "tier", "operator": "In", "values": ["cache"]},
+    ]
+    assert any("gone" in each.sentence and "no rule" in each.sentence for each in answer.reasons)
+
+
+def test_together_and_apart_pods_pass_the_api_server():
+    for how in ("together", "apart"):
+        for strength in ("must", "should"):
+            world = World([node("A")], workflows=[flow({"name": "a b/ä"}, {"name": "x" * 70}, **{how: strength})])
+            manifest = of_workflow("a b/ä")
+            check(jsonpatch.apply_patch(manifest, list(world.advise(manifest).patch)))
+
+
+# -- the sum of criteria
+
+
+def test_no_later_criteria_outweigh_a_step_of_an_earlier_one():
+    for number, criterion in enumerate(CRITERIA):
+        step = graded(criterion, np.array([0.51]))[0] - graded(criterion, np.array([0.50]))[0]
+        rest = sum(graded(later, np.array([1.0]))[0] for later in CRITERIA[number + 1 :])
+        assert step > rest
+
+
+def test_grades_within_a_step_are_equal_and_shares_keep_below_the_whole():
+    near = graded("load", np.array([0.80, 0.81]), step=0.05)
+    assert near[0] == near[1]
+    shares = sum(graded("wishes", np.array([1.0]), share=0.4)[0] for _ in range(2))
+    assert shares < graded("wishes", np.array([1.0]))[0]

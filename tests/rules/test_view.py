@@ -1,0 +1,130 @@
+"""The view: what the snapshot, the live cluster and own reservations come to."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from featurestore.snapshot import empty
+from pipeline.objects import pod_of
+from rules.policy import Policy
+from rules.recommend import recommend
+from rules.request import from_pod
+from rules.running import IDLE
+from rules.view import Reservation, prepare
+from tests.support.worlds import GIB, NOW, World, names, node, pod, running
+
+
+def busy(view):
+    return {
+        (view.nodes.names[n], view.functions.names[f]): float(b)
+        for n, f, b in zip(view.running.node, view.running.function, view.running.busy, strict=True)
+    }
+
+
+def test_free_is_allocatable_minus_what_live_pods_ask_for():
+    pods = [running("f", "A", each, cpu=0.1, memory=GIB) for each in range(3)]
+    view = World([node("A", cpu=1, memory=8 * GIB), node("B")], pods=pods).view()
+    assert view.nodes.free["cpu"].tolist() == pytest.approx([0.7, 8.0])
+    assert view.nodes.free["memory"].tolist() == [5 * GIB, 16 * GIB]
+    assert view.nodes.free["pods"].tolist() == [107, 110]
+
+
+def test_tenths_of_a_core_fill_a_core():
+    world = World([node("A", cpu=1)], pods=[running("f", "A", each, cpu=0.1) for each in range(9)], known=("f",))
+    assert world.advise(pod("f", requests={"cpu": "100m"})).satisfiable
+    assert not world.advise(pod("f", requests={"cpu": "101m"})).satisfiable
+
+
+def test_extended_resources_count():
+    gpu = node("A", **{"nvidia.com/gpu": 1.0})
+    world = World([gpu, node("B")], known=("f",))
+    manifest = pod("f", requests={"nvidia.com/gpu": "1"})
+    assert names(world.advise(manifest)) == ["A"]
+    taken = running("f", "A")
+    taken = type(taken)(
+        **{**{f: getattr(taken, f) for f in taken.__struct_fields__}, "requests": {"nvidia.com/gpu": 1.0}}
+    )
+    assert not replace(world, pods=[taken]).advise(manifest).satisfiable
+
+
+def test_a_snapshot_alone_answers_as_the_live_cluster_does():
+    world = World(
+        [node("A", {"disktype": "ssd"}), node("B", ready=False), node("C", schedulable=False)],
+        pods=[running("guest/x", "A", cpu=2.0, memory=GIB), running("guest/x", "A", 1)],
+        slowdowns={("guest/y", "guest/x"): 0.3},
+        load={"A": 0.3},
+    )
+    alone = prepare(world.snapshot(), "c1", NOW)
+    live = world.view()
+    assert alone.nodes.names == live.nodes.names
+    for column in ("ready", "schedulable", "load", "type_of"):
+        np.testing.assert_array_equal(getattr(alone.nodes, column), getattr(live.nodes, column))
+    for resource in ("cpu", "memory", "pods"):
+        assert alone.nodes.free[resource].tolist() == live.nodes.free[resource].tolist()
+    assert busy(alone) == busy(live)
+    assert alone.nodes.label("disktype", 0) == "ssd"
+
+
+def test_other_clusters_do_not_show():
+    view = prepare(World([node("A")], slowdowns={("a", "b"): 0.3}).snapshot(), "c2", NOW)
+    assert (len(view.nodes), len(view.functions), len(view.pairs)) == (0, 0, 0)
+
+
+def test_an_empty_snapshot_answers():
+    view = prepare(empty(NOW), "c1", NOW)
+    policy = Policy(mode="prefer")
+    manifest = pod("f")
+    request = from_pod(manifest, pod_of(manifest), view, namespace="ow", cluster="c1", policy=policy)
+    answer = recommend(request, view, policy, decision="d")
+    assert answer.satisfiable and not answer.nodes
+    assert any("no nodes are known" in each.sentence for each in answer.reasons)
+
+
+def test_busyness_measured_on_the_node_then_of_the_functions_other_pods_then_idle():
+    pods = [running("f", "A"), running("f", "A", 1), running("f", "B"), running("g", "B")]
+    nodes = [node("A"), node("B")]
+    assert busy(World(nodes, pods=pods).view()) == {("A", "f"): 2.0, ("B", "f"): 1.0, ("B", "g"): 1.0}
+    measured = World(nodes, pods=pods, busy={("A", "f"): 0.6, ("B", "x"): 1.0})
+    assert busy(measured.view()) == pytest.approx({("A", "f"): 0.6, ("B", "f"): 0.3, ("B", "g"): IDLE})
+
+
+def test_busyness_of_pods_that_are_gone_does_not_count():
+    view = World([node("A")], pods=[running("g", "A")], busy={("A", "f"): 5.0}).view()
+    assert set(busy(view)) == {("A", "g")}
+
+
+def test_reserved_pods_are_as_busy_as_the_others_and_hold_room():
+    reserved = tuple(Reservation(f"d{each}", "A", "f", {"cpu": 1.0, "pods": 1.0}) for each in range(2))
+    world = World([node("A")], pods=[running("f", "A")], busy={("A", "f"): 0.5}, reservations=reserved)
+    view = world.view()
+    assert busy(view) == pytest.approx({("A", "f"): 1.5})
+    assert view.nodes.free["cpu"].tolist() == [6.0]
+    assert view.nodes.free["pods"].tolist() == [107]
+
+
+def test_a_live_pod_is_its_functions_by_labels_own_label_or_name():
+    def live(name, **labels):
+        base = running("f", "A")
+        fields = {each: getattr(base, each) for each in base.__struct_fields__}
+        return type(base)(
+            **{**fields, "name": name, "uid": name, "labels": {k.replace("__", "/"): v for k, v in labels.items()}}
+        )
+
+    pods = [
+        live("p1", openwhisk__action="tool", openwhisk__namespace="guest"),
+        live("p2", **{"colocation.internal/function": "h-cde346edbc694efb29082e63244f1f2ab129daa3"}),
+        live("x-inv-0-1-guest-tool"),
+        live("p3", **{"colocation.internal/function": "newcomer"}),
+        live("p4", app="redis"),
+        live("p5", **{"colocation.internal/function": "tool"}),
+    ]
+    world = World([node("A")], known=("guest/pack/tool", "guest/hello"))
+    view = prepare(world.snapshot(), "c1", NOW, pods=pods)
+    assert busy(view) == {("A", "guest/pack/tool"): 3.0, ("A", "guest/hello"): 1.0, ("A", "newcomer"): 1.0}
+
+
+def test_load_is_the_larger_of_cpu_and_memory_and_unknown_without_use():
+    view = World([node("A"), node("B")], load={"A": 0.25}).view()
+    assert view.nodes.load[0] == pytest.approx(0.25)
+    assert np.isnan(view.nodes.load[1])
