@@ -87,7 +87,7 @@ def dominant(share: Sequence[float] | Floats) -> str:
     known.sort(key=lambda pair: -pair[0])
     if not known or known[0][0] <= 0:
         return ""
-    if len(known) > 1 and known[0][0] < 1.5 * known[1][0]:
+    if len(known) > 1 and known[0][0] < 1.5 * known[1][0] * (1 - 1e-9):  # .3 is 1.5 times .2
         return "mixed"
     return known[0][1]
 
