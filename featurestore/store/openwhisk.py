@@ -11,6 +11,7 @@ What the records hold, and habits of the original that the columns get right:
 * the invokers' health actions are noise and left out.
 """
 
+import json
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -153,37 +154,26 @@ def _a_record_a_line(file: Path) -> bool:
 def _salvage(con: DuckDBPyConnection, files: Sequence[Path], lines: Path) -> int:
     """Write every record of *files* that is JSON to *lines*, one a line; return how many were not."""
     refused = 0
-    with lines.open("wb") as out:
+    with lines.open("w", encoding="utf-8") as out:
         for file in files:
-            texts = [_one_line(record) for record in _records(file)]
+            texts = [text.encode("utf-8", "backslashreplace").decode() for text in _records(file)]
             [[valid]] = con.execute(
                 "SELECT list_transform(?::VARCHAR[], lambda t: json_valid(t))", [texts]
             ).fetchall()
-            for text, good in zip(texts, valid, strict=True):
-                if good and text is not None:
-                    out.write(text.encode() + b"\n")
-                else:
-                    refused += 1
+            out.writelines(f"{text}\n" for text, good in zip(texts, valid, strict=True) if good)
+            refused += valid.count(False)
     return refused
 
 
-def _records(file: Path) -> Iterable[bytes]:
-    content = file.read_bytes()
-    if not content.strip():
+def _records(file: Path) -> Iterable[str]:
+    """Take *file* apart into its records, each on one line; bytes that are no UTF-8 become text that is no JSON."""
+    text = file.read_bytes().decode("utf-8", "surrogateescape")
+    if not text.strip():
         return []
-    if content.lstrip()[:1] == b"{":
-        try:
-            return [bytes(msgspec.json.decode(content, type=msgspec.Raw))]
-        except (msgspec.MsgspecError, UnicodeError):
-            return [line for line in content.splitlines() if line.strip()]
     try:
-        return [bytes(record) for record in msgspec.json.decode(content, type=list[msgspec.Raw])]
-    except (msgspec.MsgspecError, UnicodeError) as error:
+        whole = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("{"):
+            return [line for line in text.splitlines() if line.strip()]
         raise BadInput(f"{file}: no array of activation records: {error}") from None
-
-
-def _one_line(record: bytes) -> str | None:
-    try:
-        return (msgspec.json.format(record, indent=-1) if b"\n" in record else record).decode()
-    except (UnicodeError, msgspec.MsgspecError):
-        return None
+    return [json.dumps(record) for record in (whole if isinstance(whole, list) else [whole])]

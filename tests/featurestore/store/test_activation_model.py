@@ -1,0 +1,46 @@
+"""Ingestion against a dictionary: any batches, in any order, leave what a dictionary would hold."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from featurestore.store import openwhisk
+from featurestore.store.duck import Store, staging
+from featurestore.store.ingest import Written
+from tests.support.stores import page, put_pages, record, select
+
+#: A record by its number (its id and start) and version, so that the same one may come with other content.
+BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3)), max_size=12), min_size=1, max_size=4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(batches=BATCHES, split=st.integers(1, 5))
+def test_the_first_batch_with_an_id_wins_and_in_a_batch_the_last(
+    batches: list[list[tuple[int, int]]], split: int
+) -> None:
+    model: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as place:
+        store = Store(Path(place) / "s.duckdb")
+        for batch in batches:
+            records = [record(number, version=str(version)) for number, version in batch]
+            files = [
+                page(Path(place) / f"{first}.json", records[first : first + split])
+                for first in range(0, len(records), split)
+            ]
+            fresh = {each["activationId"]: each["version"] for each in records if each["activationId"] not in model}
+            written = put_pages(store, *files)
+            assert written == Written(rows=len(fresh), duplicates=len(records) - len(fresh))
+            model |= fresh
+        stored = select(store, "SELECT activation_id, version FROM activations")
+        assert sorted(stored) == sorted(model.items())
+
+
+def test_rows_keep_the_order_of_files_and_records(tmp_path: Path) -> None:
+    """The last of several is the last in this order, however many files are read at once."""
+    files = [page(tmp_path / f"{n:03d}.json", [record(n * 50 + k) for k in range(50)]) for n in reversed(range(60))]
+    with staging() as con:
+        openwhisk.stage_files(con, files)
+        ids = [int(text, 16) for (text,) in con.execute("SELECT activation_id FROM staged ORDER BY rowid").fetchall()]
+    assert ids == [n * 50 + k for n in reversed(range(60)) for k in range(50)]
