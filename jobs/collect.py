@@ -13,13 +13,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import structlog
+from duckdb import DuckDBPyConnection
 
-from featurestore.store import ingest, queries
+from featurestore.store import decisions, ingest, queries
 from featurestore.store.duck import Store
+from featurestore.store.ingest import Written
 from jobs.config import ClusterSettings, Settings
 from jobs.wire import SOURCES, Source, sources
 from pipeline.errors import BadInput, ColocationError, SourceError
-from pipeline.records import Window
+from pipeline.records import Batch, Window
 
 _log = structlog.get_logger(__name__)
 
@@ -78,7 +80,11 @@ def run(
             progress(outcome)
             return outcome
 
-        return list(pool.map(one, work))
+        started = now()
+        outcomes = list(pool.map(one, work))
+    _remember(held, outcomes, started, now())
+    decisions.flush(held, settings.store.spool)  # also where no supervisor does
+    return outcomes
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
@@ -113,45 +119,87 @@ def _chosen(settings: Settings, names: Sequence[str]) -> list[ClusterSettings]:
 
 def _collect(settings: Settings, cluster: str, source: Source, store: Store, now: Callable[[], datetime]) -> Outcome:
     started = now()
-    rows = duplicates = refused = 0
-    outcome, reason, message = "ok", "", ""
+    told = _Told()
     spool = Path(tempfile.mkdtemp(prefix=f"{source.name}-", dir=_spool(settings.store.spool)))
     try:
         with source.client() as collector:
-            for window in _planned(settings, cluster, source, store, started):
+            windows_ = list(_planned(settings, cluster, source, store, started))
+            for window in windows_:
                 batch = collector(window, spool)
-                written = ingest.ingest(
-                    store, cluster, batch, collected=started, overlap=settings.schedule.overlap, source=source.name
+                told.batch(batch, last=window is windows_[-1])
+                told.written(
+                    ingest.ingest(
+                        store,
+                        cluster,
+                        batch,
+                        collected=started,
+                        overlap=settings.schedule.overlap,
+                        source=source.name,
+                    )
                 )
-                rows += written.rows
-                duplicates += written.duplicates
-                refused += written.refused + len(batch.refused)
-                if batch.failures:
-                    outcome, reason, message = "partial", batch.failures[0].reason, str(batch.failures[0])
-                elif batch.refused and not message:
-                    first = batch.refused[0]
-                    message = f"{first.what}: {first.why}"
                 for path in batch.files:
                     path.unlink(missing_ok=True)
+                if batch.failures and batch.watermark is None:
+                    break  # the next collection goes on from here, so that nothing is skipped
     except SourceError as error:
-        outcome, reason, message = "failed", error.reason, str(error)
+        told.failed(error.reason, str(error))
     except ColocationError as error:
-        outcome, reason, message = "failed", "input", str(error)
+        told.failed("input", str(error))
     except Exception as error:  # a fault of ours in one source must not cost the others their collection
         _log.exception("collector failed", cluster=cluster, source=source.name)
-        outcome, reason, message = "failed", "internal", f"{type(error).__name__} in collector {source.name}"
+        told.failed("internal", f"{type(error).__name__} in collector {source.name}")
     finally:
         shutil.rmtree(spool, ignore_errors=True)
-    finished = now()
-    if outcome == "failed" and rows:
-        outcome = "partial"
-    run_ = queries.Run(cluster, source.name, started, finished, rows, refused, outcome, reason, message)
-    try:
-        store.write(lambda con: queries.record_run(con, run_))
-    except ColocationError as error:
-        outcome, reason, message = "failed", "store", str(error)
-    seconds = (finished - started).total_seconds()
-    return Outcome(cluster, source.name, source.scope, rows, duplicates, refused, outcome, reason, message, seconds)
+    return Outcome(
+        cluster, source.name, source.scope, told.rows, told.duplicates, told.refused, told.outcome, told.reason,
+        told.message, (now() - started).total_seconds(),
+    )  # fmt: skip
+
+
+class _Told:
+    """What is to be said of one source's collection, window after window."""
+
+    def __init__(self) -> None:
+        self.rows = self.duplicates = self.refused = 0
+        self.outcome, self.reason, self.message = "ok", "", ""
+
+    def batch(self, batch: Batch, *, last: bool) -> None:
+        # A server that is younger than the history that is asked for has nothing to say of its first windows.
+        failures = [each for each in batch.failures if last or each.reason != "empty"]
+        self.refused += len(batch.refused)
+        if failures:
+            self.outcome, self.reason, self.message = "partial", failures[0].reason, str(failures[0])
+        elif batch.refused and not self.message:
+            self.message = f"{batch.refused[0].what}: {batch.refused[0].why}"
+
+    def written(self, written: Written) -> None:
+        self.rows += written.rows
+        self.duplicates += written.duplicates
+        self.refused += written.refused
+
+    def failed(self, reason: str, message: str) -> None:
+        self.outcome, self.reason, self.message = "partial" if self.rows else "failed", reason, message
+
+
+def _remember(store: Store, outcomes: Sequence[Outcome], started: datetime, finished: datetime) -> None:
+    """Record one run a source: failed where all of it failed, partial where some did."""
+    by_source: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        by_source.setdefault((outcome.cluster, outcome.source), []).append(outcome)
+    runs = []
+    for (cluster, source), parts in by_source.items():
+        bad = [part for part in parts if part.outcome != "ok"]
+        whole = "ok" if not bad else "failed" if all(part.outcome == "failed" for part in parts) else "partial"
+        rows, refused = sum(part.rows for part in parts), sum(part.refused for part in parts)
+        reason, message = (bad[0].reason, bad[0].message) if bad else ("", "")
+        runs.append(queries.Run(cluster, source, started, finished, rows, refused, whole, reason, message))
+
+    def record(con: DuckDBPyConnection) -> None:
+        for run_ in runs:
+            queries.record_run(con, run_)
+
+    if runs:
+        store.write(record)
 
 
 def _planned(settings: Settings, cluster: str, source: Source, store: Store, now: datetime) -> Iterator[Window]:

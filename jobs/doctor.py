@@ -1,10 +1,11 @@
 """``colocate doctor``: reaches every source, checks each metric and label that is needed, and says what to fix."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 import pyarrow.compute as pc
 
@@ -15,10 +16,17 @@ from jobs.config import ClusterSettings, Settings
 from pipeline.collectors import nodes, placements, usage_nodes, usage_pods, workflows
 from pipeline.columns import METRICS
 from pipeline.errors import ColocationError, SourceError
-from pipeline.ports import RangeQuery
 from pipeline.records import Batch, Window
 
 Verdict = Literal["ok", "warning", "failed"]
+
+
+class Usage(TypedDict):
+    """What both collectors of usage are handed."""
+
+    step: timedelta
+    queries: Mapping[str, str]
+    match: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,26 +185,12 @@ def _prometheus(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
         step = settings.schedule.step
         window = Window(now - 3 * step, now)
         known = _addresses(settings, cluster.name)
-        tried: tuple[tuple[str, Callable[[RangeQuery], Batch]], ...] = (
-            (
-                "node",
-                lambda query: usage_nodes.collect(
-                    query,
-                    window,
-                    step=step,
-                    queries=given.queries,
-                    match=given.match,
-                    addresses=known,
-                    node_labels=given.node_label,
-                ),
-            ),
-            (
-                "pod",
-                lambda query: usage_pods.collect(query, window, step=step, queries=given.queries, match=given.match),
-            ),
+        common: Usage = {"step": step, "queries": given.queries, "match": given.match}
+        of_nodes = partial(
+            usage_nodes.collect, client, window, addresses=known, node_labels=given.node_label, **common
         )
-        for scope, collect in tried:
-            yield from _metrics(cluster.name, scope, lambda collect=collect: collect(client))
+        yield from _metrics(cluster.name, "node", of_nodes)
+        yield from _metrics(cluster.name, "pod", partial(usage_pods.collect, client, window, **common))
     finally:
         client.close()
 

@@ -1,17 +1,16 @@
 """``colocate recommend``: where a pod should run, and why."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs import wire
 from jobs.cli.common import Cluster, Output, cluster_of, settings, snapshot, utc_now
-from jobs.cli.output import Format, document, rendered, rows
+from jobs.cli.output import Format, document, rows
 from jobs.config import Mode
-from jobs.manifests import pods
-from jobs.recommending import Answer, answer
-from rules import explain
+
+if TYPE_CHECKING:
+    from jobs.recommending import Answer
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +32,10 @@ def recommend(
 
     Exit code 1 where no node can hold the pod as it states its needs.
     """
+    from jobs import wire
+    from jobs.manifests import pods
+    from jobs.recommending import answer
+
     held = settings(context)
     known = snapshot(held)
     chosen = cluster_of(cluster, held, known)
@@ -46,9 +49,11 @@ def recommend(
     raise typer.Exit(0 if all(each.recommendation.satisfiable for each in answers) else 1)
 
 
-def _shown(answers: list[Answer], output: Format) -> str:
+def _shown(answers: list["Answer"], output: Format) -> str:
     if output is Format.table:
-        return "\n".join(rendered(explain.text(each.recommendation)) for each in answers)
+        from rules import explain
+
+        return "\n".join(f"{explain.text(each.recommendation)}\n{_affinity(each)}" for each in answers)
     if output is Format.csv:
         columns = ("pod", "node", "score", "reasons")
         return rows(columns, (row for each in answers for row in each.ranked()), output)
@@ -58,3 +63,8 @@ def _shown(answers: list[Answer], output: Format) -> str:
     else:
         found, form = [each.recommendation for each in answers], output
     return document(found[0] if isinstance(found, list) and len(found) == 1 else found, form)
+
+
+def _affinity(answered: "Answer") -> str:
+    affinity = answered.recommendation.affinity
+    return f"\n{document({'affinity': affinity}, Format.yaml)}" if affinity else ""

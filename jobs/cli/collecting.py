@@ -1,15 +1,15 @@
-"""``colocate collect``, ``learn``, ``import``, ``doctor``: what brings knowledge in."""
+"""``colocate collect``: one collection, now."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jobs import collect as collection
-from jobs.cli.common import Output, settings, utc_now
+from jobs.cli.common import Output, progress_bar, settings, utc_now
 from jobs.cli.output import Format, document, rows
+
+if TYPE_CHECKING:
+    from jobs import collect as collection
 
 
 def register(app: typer.Typer) -> None:
@@ -27,8 +27,10 @@ def collect(
     output: Output = Format.table,
 ) -> None:
     """Collect once, now, what is configured (default: everything); any number may run at once."""
+    from jobs import collect as collection
+
     held = settings(context)
-    with _progress() as bar:
+    with progress_bar() as bar:
         task = bar.add_task("collecting", total=None)
 
         def done(outcome: collection.Outcome) -> None:
@@ -45,21 +47,7 @@ def collect(
     raise typer.Exit(collection.exit_code(outcomes))
 
 
-def _line(outcome: collection.Outcome) -> str:
+def _line(outcome: "collection.Outcome") -> str:
     scope = f"/{outcome.scope}" if outcome.scope else ""
     said = f": {outcome.message}" if outcome.message else ""
     return f"{outcome.cluster} {outcome.source}{scope}: {outcome.outcome}, {outcome.rows} new rows{said}"
-
-
-def _progress() -> Progress:
-    """A bar on a terminal; elsewhere nothing, and each step is a plain line."""
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from featurestore.snapshot import Snapshot, empty
 from featurestore.store import published
@@ -52,3 +54,17 @@ def cluster_of(name: str | None, held: config.Settings, known: Snapshot) -> str:
 
 def _ambiguous(names: list[str]) -> str:
     raise typer.BadParameter(f"--cluster: name one of {', '.join(names)}")
+
+
+def progress_bar() -> Progress:
+    """A bar on a terminal; elsewhere nothing, and each step is a plain line."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )

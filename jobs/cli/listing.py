@@ -6,8 +6,6 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from featurestore.store import decisions as history
-from featurestore.store.duck import Store
 from jobs.cli.common import Cluster, Output, settings, snapshot
 from jobs.cli.output import Format, rows
 from jobs.service.known import KNOWN, select
@@ -77,6 +75,9 @@ def decisions(
     output: Output = Format.table,
 ) -> None:
     """The decisions recorded so far, the newest first."""
+    from featurestore.store import decisions as history
+    from featurestore.store.duck import Store
+
     held = settings(context)
     store = Store(held.store.path, held.store.deadline)
     found = store.read(

@@ -7,12 +7,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-import click
 import structlog
 import typer
 
-from jobs.cli import answering, collecting, listing, serving
+from jobs.cli.answering import register as answering
+from jobs.cli.collecting import register as collecting
+from jobs.cli.learning import register as learning
+from jobs.cli.listing import register as listing
+from jobs.cli.serving import register as serving
 from pipeline.errors import ColocationError, Temporary
+
+#: The errors of wrong words: click's own class, which newer versions of typer bring along under their own name.
+_WRONG_WORDS: tuple[type[BaseException], ...] = tuple(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError"
+)
 
 #: Exit codes: done; the answer is no; bad input or configuration; some of the work failed and the rest was done.
 DONE, NO, BAD, PARTLY = 0, 1, 2, 3
@@ -25,8 +33,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _group in (collecting, answering, listing, serving):
-    _group.register(app)
+#: One line a file of commands.
+for _register in (collecting, learning, answering, listing, serving):
+    _register(app)
 
 
 def _version(asked: bool) -> None:
@@ -65,12 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         return stop.exit_code
-    except click.UsageError as error:
-        print(f"colocate: {error.format_message()}", file=sys.stderr)
+    except _WRONG_WORDS as error:
+        print(f"colocate: {error.format_message()}", file=sys.stderr)  # type: ignore[attr-defined]
         return BAD
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

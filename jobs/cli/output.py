@@ -48,7 +48,7 @@ def document(value: object, form: Format) -> str:
 
 
 def rows(columns: Sequence[str], records: Iterable[Mapping[str, object]], form: Format, title: str = "") -> str:
-    """Render *records* with just *columns*, in their order, in any form for lists."""
+    """Render *records* with just *columns*, in their order, in any form for lists; a table leaves out empty ones."""
     chosen = [{column: plain(record.get(column)) for column in columns} for record in records]
     if form in (Format.json, Format.yaml):
         return document(chosen, form)
@@ -60,12 +60,15 @@ def rows(columns: Sequence[str], records: Iterable[Mapping[str, object]], form: 
             ["" if (cell := record[column]) is None else cell for column in columns] for record in chosen
         )
         return text.getvalue()
+    if not chosen:
+        return f"{title}: none\n" if title else "none\n"
+    shown = [column for column in columns if any(record[column] not in (None, "") for record in chosen)]
     grid = Table(title=title or None, title_justify="left")
-    for column in columns:
+    for column in shown:
         numeric = any(isinstance(record[column], int | float) for record in chosen)
         grid.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for record in chosen:
-        grid.add_row(*(_cell(record[column]) for column in columns))
+        grid.add_row(*(_cell(record[column]) for column in shown))
     return rendered(grid)
 
 
@@ -79,7 +82,7 @@ def rendered(renderable: object, width: int | None = None) -> str:
 
 
 def _width() -> int:
-    return Console().width if sys.stdout.isatty() else 160
+    return Console().width if sys.stdout.isatty() else 200
 
 
 def _cell(value: object) -> str:

@@ -64,7 +64,7 @@ class Stream:
         finally:
             self._answer.close()
         if rest.strip() and not self._closed:
-            raise Temporary(SOURCE, "truncated", f"{self._what}: the watch ended inside an event")
+            raise Temporary(SOURCE, "half_page", f"{self._what}: the watch ended inside an event")
 
     def close(self) -> None:
         self._closed = True
@@ -93,7 +93,7 @@ def failed(error: Exception, what: str) -> Temporary:
         return Temporary(SOURCE, "timeout", f"{what}: no answer in time")
     if isinstance(error, (transport.ProtocolError, IncompleteRead)):
         if isinstance(error, IncompleteRead) or any(isinstance(part, IncompleteRead) for part in error.args):
-            return Temporary(SOURCE, "truncated", f"{what}: the answer ended early")
+            return Temporary(SOURCE, "half_page", f"{what}: the answer ended early")
         return Temporary(SOURCE, "connection", f"{what}: the connection broke")
     if isinstance(error, transport.SSLError):
         return Temporary(SOURCE, "tls", f"{what}: TLS: the server's certificate or the client's is not accepted")

@@ -32,6 +32,9 @@ STACKED = (
 
 _FAR = ("connection", "timeout")
 
+#: Asking again brings nothing more, whatever a person mends meanwhile: the past stays as it is.
+_LASTING = ("bad_query", "empty")
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -94,7 +97,7 @@ def gather(
     if failures and not answered:
         raise failures[0]
     rows = pa.concat_tables(tables) if tables else USAGE.empty_table()
-    moves = all(isinstance(failure, Permanent) for failure in failures)
+    moves = all(failure.reason in _LASTING for failure in failures)
     return Batch(
         "usage",
         rows=rows,

@@ -95,7 +95,7 @@ def test_a_list_that_is_always_gone_is_an_error_after_three_tries(server: KubeSe
         (status(429), Temporary, "status_429"),
         (status(500, "etcd failed"), Temporary, "status_500"),
         ((503, b"<html>gateway</html>", "text/html"), Temporary, "status_503"),
-        ("half", Temporary, "truncated"),
+        ("half", Temporary, "half_page"),
     ],
 )
 @pytest.mark.parametrize("good_pages", [0, 1, 2])

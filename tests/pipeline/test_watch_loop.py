@@ -145,7 +145,7 @@ def test_a_failing_list_is_tried_again_and_half_a_list_never_replaces(
     until(watcher.synced.is_set)
     watcher.stop()
     thread.join(10)
-    assert view.errors == ["status_500", "truncated", "not_json", "status_403"]
+    assert view.errors == ["status_500", "half_page", "not_json", "status_403"]
     assert view.replaced == [{"a", "b"}]
 
 

@@ -1,0 +1,118 @@
+"""``colocate learn``, ``import``, ``doctor``: history in, knowledge out of it, and a look at both.
+
+What takes long to import is imported by the command that needs it: `colocate --help` answers at once.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, TaskID
+
+from jobs.cli.common import Output, progress_bar, settings, utc_now, warn
+from jobs.cli.output import Format, document, rows
+from pipeline.errors import BadInput
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(learn)
+    app.command(name="import")(import_)
+    app.command()(doctor)
+
+
+def learn(
+    context: typer.Context,
+    cluster: Annotated[list[str] | None, typer.Option("--cluster", help="only this cluster; may be repeated")] = None,
+    full: Annotated[bool, typer.Option("--full", help="refit from the whole window")] = False,
+    output: Output = Format.table,
+) -> None:
+    """Learn profiles and interference from the history, and publish the snapshot that answers come from."""
+    from featurestore.store.duck import Store
+    from jobs import learn as learner
+
+    held = settings(context)
+    store = Store(held.store.path, held.store.deadline)
+    known = learner.clusters(held, store)
+    for name in cluster or ():
+        if name not in known:
+            raise BadInput(
+                f"cluster {name!r}: neither configured nor imported; there are {', '.join(known) or 'none'}"
+            )
+    if not known:
+        raise BadInput("clusters: none is configured and none was imported; there is nothing to learn from")
+    outcomes = []
+    with progress_bar() as bar:
+        for name in cluster or known:
+            task = bar.add_task(f"learning {name}", total=None)
+            outcomes.append(
+                learner.run(held, name, now=utc_now, full=full, store=store, progress=_advance(bar, task))
+            )
+    learner.retain(held, store, utc_now())
+    for outcome in outcomes:
+        if outcome.message:
+            warn(f"{outcome.cluster}: {outcome.message}")
+    if output in (Format.json, Format.yaml):
+        typer.echo(document(outcomes, output), nl=False)
+        return
+    columns = (
+        "model",
+        "snapshot",
+        "activations",
+        "evidence",
+        "functions",
+        "pairs",
+        "attribution",
+        "seconds",
+        "cluster",
+    )
+    shown = ({name: _counts(getattr(each, name)) for name in columns} for each in outcomes)
+    typer.echo(rows(columns, shown, output), nl=False)
+
+
+def import_(
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="activations, profiles or nodes")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON, JSON lines, YAML, CSV or Parquet")],
+    cluster: Annotated[str, typer.Option("--cluster", help="the cluster that this history is of")],
+    output: Output = Format.table,
+) -> None:
+    """Bring history in from files, all of them or none; importing again adds nothing."""
+    from jobs import importing
+
+    found = importing.run(settings(context), kind, files, cluster=cluster, now=utc_now)
+    for refusal in found.refusals:
+        warn(f"{refusal.what}: {refusal.why}")
+    if found.ignored:
+        warn(f"columns not known and left out: {', '.join(found.ignored)}")
+    if output in (Format.json, Format.yaml):
+        typer.echo(document(found, output), nl=False)
+    else:
+        columns = ("kind", "rows", "duplicates", "refused", "cluster")
+        typer.echo(rows(columns, [{name: getattr(found, name) for name in columns}], output), nl=False)
+
+
+def doctor(context: typer.Context, output: Output = Format.table) -> None:
+    """Reach every source, check each metric and label that is needed, and say what to fix."""
+    from jobs import doctor as examination
+
+    found = list(examination.examine(settings(context), utc_now()))
+    if output in (Format.json, Format.yaml):
+        typer.echo(document(found, output), nl=False)
+    else:
+        columns = ("verdict", "source", "check", "said", "fix", "cluster")
+        typer.echo(
+            rows(columns, ({name: getattr(each, name) for name in columns} for each in found), output), nl=False
+        )
+    raise typer.Exit(3 if any(each.verdict == "failed" for each in found) else 0)
+
+
+def _advance(bar: Progress, task: TaskID) -> Callable[[int, int], None]:
+    return lambda done, of: bar.update(task, completed=done, total=of)
+
+
+def _counts(value: object) -> object:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {count:g}" for name, count in value.items() if count) or "none"
+    return value
