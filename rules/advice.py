@@ -1,6 +1,6 @@
 """What one rule says: a set of nodes, scores, terms for the pod, and reasons with their evidence."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -109,4 +109,3 @@ class Advice:
 
 
 Rule = Callable[["Request", "View", "Policy"], "Advice"]
-Amounts = Mapping[str, float]

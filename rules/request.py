@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pipeline.records import Action, Labels, Pod, Workflow
-from rules import relations, tables
+from rules import relations, shape, tables
 from rules.functions import LEVELS, MEDIUM, RESOURCES
 from rules.identity import Identity, identify
 from rules.policy import Mode, Policy
@@ -91,7 +91,9 @@ def from_pod(
     """Read what is asked for *pod*, of which *record* holds the quantities.
 
     *namespace* is the one that the pod is created in (the object itself may not say), *cluster* the one served.
+    Raises `BadInput` where the pod's own affinity has no shape that could be read.
     """
+    shape.check(pod, record.name or "without a name")
     identity = identify(record, view, namespace, policy)
     workflow, action = identity.workflow, identity.action
     elsewhere = workflow.cluster if workflow and workflow.cluster not in ("", cluster) else ""
