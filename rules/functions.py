@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -146,10 +146,10 @@ class Pairs:
 
 
 NEVER: Final = int(np.iinfo(np.int64).min)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _moment(microseconds: int) -> datetime | None:
     if microseconds == NEVER:
         return None
-    seconds, rest = divmod(microseconds, 1_000_000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+    return _EPOCH + timedelta(microseconds=microseconds)

@@ -56,7 +56,7 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
         scores=graded("company", 1.0 / (1.0 + weighed_suffered + weighed_caused)),
         terms=terms,
         reasons=tuple(
-            Reason(NAME, because(view.pairs.evidence(row)), view.pairs.evidence(row)) for row, _, _ in shown
+            Reason(NAME, because(each), each) for each in (view.pairs.evidence(row) for row, _, _ in shown)
         ),
         measures=(
             Measure("would run {:.0%} longer beside its neighbours", np.where(suffered >= 0.005, suffered, np.nan)),
