@@ -67,9 +67,13 @@ def strongest(found: Sequence[Finding]) -> Finding | None:
 
 
 def undisturbed(found: Sequence[Finding], limit: float) -> Finding | None:
-    """Return the pair whose direct measurement excludes a slowdown of *limit* most clearly; None where none does."""
-    clear = [each for each in found if each.measured is not None and each.measured["high"] < limit]
-    return min(clear, key=lambda each: each.measured["high"] if each.measured else 0.0, default=None)
+    """Return the pair whose direct measurement is most narrowly around none, within *limit*; None where none is."""
+
+    def farthest(each: Finding) -> float:
+        return max(abs(each.measured["low"]), abs(each.measured["high"])) if each.measured else float("inf")
+
+    nearest = min(found, key=farthest, default=None)
+    return nearest if nearest is not None and farthest(nearest) < limit else None
 
 
 def agreement(found: Sequence[Finding], limit: float) -> tuple[int, int, int, int]:

@@ -1,0 +1,104 @@
+"""``colocate demo``: the whole pipeline on the recorded cluster, ending with a rule and its reasons."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from featurestore.snapshot import Snapshot
+from featurestore.store import published
+from jobs import collect, config, learn, wire
+from jobs.demo import recorded, show
+from jobs.demo.findings import Finding, findings, strongest
+from jobs.demo.replay import CLUSTER, moment, replay
+from jobs.manifests import Manifest
+from jobs.recommending import Answer, answer
+from rules.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one run of the demo came to."""
+
+    recording: recorded.Recording
+    outcomes: list[collect.Outcome]
+    snapshot: Snapshot
+    policy: Policy
+    findings: list[Finding]
+    answer: Answer
+
+
+def demo(*, directory: Path | None, serve: bool, swap: tuple[str, str] | None = None) -> int:
+    """Collect, learn and recommend from the recording, and show it; returns the exit code.
+
+    The files go to *directory*, or to a temporary one. With *serve* the service stays up on them until interrupted.
+    With *swap* two functions' names are exchanged in what is replayed, and the answer must follow.
+    """
+    recording = recorded.load(swap)
+    with _directory(directory) as home, _own_settings_only(), replay(recording, home) as path:
+        settings = config.load(path)
+        result = run(recording, settings)
+        show.show(result)
+        if serve:
+            from jobs.schedule import serve as keep_up
+
+            return keep_up(settings, path, schedule=False)
+    return collect.exit_code(result.outcomes)
+
+
+def run(recording: recorded.Recording, settings: config.Settings) -> Result:
+    """Take the recorded cluster, which *settings* reach, through the whole pipeline."""
+    at = moment(recording)
+    outcomes = collect.run(settings, now=lambda: at)
+    learn.run(settings, CLUSTER, now=lambda: at)
+    snapshot = published.load(settings.store.snapshot)
+    policy = wire.policy(settings, mode="prefer")
+    found = findings(snapshot, CLUSTER, recording.measured, policy)
+    worst = strongest(found)
+    function = worst.victim if worst is not None else min(recording.manifest["functions"])
+    manifest = Manifest("Pod", pod(function)["metadata"]["name"], "openwhisk", (), pod(function))
+    answered = answer(manifest, snapshot, policy, cluster=CLUSTER, namespace=None, at=at)
+    return Result(recording, outcomes, snapshot, policy, found, answered)
+
+
+def pod(function: str) -> Mapping[str, Any]:
+    """Return a new pod for *function* as OpenWhisk creates it: no label says yet whose it is, but its name does."""
+    name = f"wskrecorded-invoker-00-999-{function.replace('/', '-')}"
+    resources = {"cpu": "100m", "memory": "256Mi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "openwhisk",
+            "labels": {"name": name, "user-action-pod": "true", "invoker": "invoker0", "release": "recorded"},
+        },
+        "spec": {
+            "containers": [
+                {"name": "user-action", "image": "recorded/runtime", "resources": {"requests": resources}},
+            ]
+        },
+    }
+
+
+@contextmanager
+def _directory(given: Path | None) -> Iterator[Path]:
+    if given is not None:
+        given.mkdir(parents=True, exist_ok=True)
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="colocate-demo-") as name:
+        yield Path(name)
+
+
+@contextmanager
+def _own_settings_only() -> Iterator[None]:
+    """Keep settings of the environment, which win over a file's, out of the demo: it must not touch a real store."""
+    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.upper().startswith("COLOCATE_")}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
