@@ -69,6 +69,8 @@ def build(
     cold = design.cold[rows]
     if cold.any() and not cold.all():
         fixed.append(cold[:, None].astype(np.float64))
+    if design.version is not None:
+        fixed.append(_one_hot(design.version[rows])[0][:, 1:])
     window = float(np.ptp(start))
     position = (start - start.min()) / max(window, 1.0)
     groups: list[Floats] = []

@@ -10,7 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
-from featurestore.evidence import Bools, Floats, Ints, Options, VictimFit
+from featurestore.evidence import Bools, Evidence, Floats, Ints, Options, VictimFit
+from featurestore.joint import integrated
+
+#: The share of interfering pairs that prior probabilities are relative to.
+TYPICAL = 0.12
 
 OBSERVED, PREDICTED, UNKNOWN, SHARED_CAUSE = "observed", "predicted", "unknown", "shared_cause"
 
@@ -61,6 +65,13 @@ class TwoGroups:
     interfering: Floats
     share: float
     widening: float
+
+    def prior(self, probability: Floats) -> Floats:
+        """Return prior probabilities [k] whose odds are moved from a mean of `TYPICAL` to this mixture's share."""
+        moved: Floats = special.expit(
+            special.logit(np.clip(probability, 1e-4, 1 - 1e-4)) + special.logit(self.share) - special.logit(TYPICAL)
+        )
+        return moved
 
 
 def _groups(null_sd: float, middle: float, width: float, least: float) -> tuple[Floats, Floats]:
@@ -136,6 +147,67 @@ def posterior(groups: TwoGroups, estimate: Floats, error: Floats, prior: Floats,
     return probability, quantile(0.5), quantile(tail), quantile(1 - tail)
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The fits' arrays, one row a pair."""
+
+    victim: Ints
+    aggressor: Ints
+    estimate: Floats
+    error: Floats
+    overlaps: Floats
+    met: Ints
+    placebo: Floats
+    placebo_se: Floats
+
+
+def _columns(fits: Sequence[VictimFit]) -> _Columns:
+    f = len(fits[0].slowdown) if fits else 0
+    victim = np.repeat([fit.victim for fit in fits], f).astype(np.int64)
+
+    def column(name: str) -> Floats:
+        return np.concatenate([getattr(fit, name) for fit in fits]) if fits else np.zeros(0)
+
+    return _Columns(
+        victim,
+        np.tile(np.arange(f), len(fits)),
+        column("slowdown"),
+        column("se"),
+        column("effective_overlaps"),
+        column("activations").astype(np.int64),
+        column("placebo"),
+        column("placebo_se"),
+    )
+
+
+def _weigh(
+    fits: Sequence[VictimFit], pairs: _Columns, beforehand: Floats, options: Options
+) -> tuple[TwoGroups, Floats, Floats]:
+    """Return the two groups and, for each pair, estimate and error with the victim's others integrated out."""
+    enough = pairs.overlaps >= options.min_overlaps
+    groups = two_groups(np.where(enough, pairs.estimate, np.nan), pairs.error, options.min_effect, beforehand)
+    middle, spread = pairs.estimate, pairs.error
+    for _ in range(2):
+        middle, spread = _integrated(fits, groups.prior(beforehand), groups, options)
+        groups = two_groups(np.where(enough, middle, np.nan), spread, options.min_effect, beforehand)
+    return groups, middle, spread
+
+
+def evidence(fits: Sequence[VictimFit], options: Options | None = None) -> tuple[Evidence, float]:
+    """Return what the fits alone say of each pair, [F, F], and the share of pairs that interfere."""
+    options = options or Options()
+    pairs = _columns(fits)
+    groups, middle, spread = _weigh(fits, pairs, np.full(len(pairs.victim), TYPICAL), options)
+    known = np.isfinite(middle)
+    weight = likelihood(middle, spread * groups.widening, groups.grid)
+    ratio = np.log(weight @ groups.interfering + 1e-12) - np.log(weight @ groups.null + 1e-12)
+    f = len(fits[0].slowdown) if fits else 0
+    odds, trust = np.full((f, f), np.nan), np.zeros((f, f))
+    odds[pairs.victim[known], pairs.aggressor[known]] = ratio[known]
+    trust[pairs.victim[known], pairs.aggressor[known]] = 1.0 / (1.0 + (spread[known] / 0.1) ** 2)
+    return Evidence(odds, trust), groups.share
+
+
 def decide(fits: Sequence[VictimFit], options: Options | None = None, prior: Floats | None = None) -> PairTable:
     """Decide on every pair that met (and, with *prior* [F, F] victim by aggressor, on every other pair too).
 
@@ -143,37 +215,47 @@ def decide(fits: Sequence[VictimFit], options: Options | None = None, prior: Flo
     ``options.min_overlaps`` a pair is ``predicted`` where there is a prior, else ``unknown`` (NaN estimates).
     """
     options = options or Options()
-    f = len(fits[0].slowdown) if fits else 0
-    victim = np.repeat([fit.victim for fit in fits], f).astype(np.int64)
-    aggressor = np.tile(np.arange(f), len(fits))
-
-    def column(name: str) -> Floats:
-        return np.concatenate([getattr(fit, name) for fit in fits]) if fits else np.zeros(0)
-
-    estimate, error, met = column("slowdown"), column("se"), column("activations")
-    overlaps, placebo, placebo_se = column("effective_overlaps"), column("placebo"), column("placebo_se")
-    own = np.full(len(victim), np.nan) if prior is None else prior[victim, aggressor]
-    enough = overlaps >= options.min_overlaps
-    groups = two_groups(
-        np.where(enough, estimate, np.nan), error, options.min_effect, None if prior is None else np.nan_to_num(own, nan=0.12)
-    )
-    base = np.full(len(victim), groups.share)
-    if prior is not None:
-        shifted = special.expit(
-            special.logit(np.clip(own, 1e-4, 1 - 1e-4)) + special.logit(groups.share) - special.logit(0.12)
-        )
-        base = np.where(np.isfinite(own), shifted, groups.share)
-    probability, slowdown, low, high = posterior(groups, estimate, error, base, options.interval)
-    p = stats.norm.sf((estimate - options.min_effect) / np.where(error > 0, error * groups.widening, np.nan))
+    pairs = _columns(fits)
+    own = np.full(len(pairs.victim), np.nan) if prior is None else prior[pairs.victim, pairs.aggressor]
+    beforehand = np.where(np.isfinite(own), own, TYPICAL)
+    groups, middle, spread = _weigh(fits, pairs, beforehand, options)
+    base = groups.prior(beforehand)
+    probability, slowdown, low, high = posterior(groups, middle, spread, base, options.interval)
+    enough = pairs.overlaps >= options.min_overlaps
+    p = stats.norm.sf((middle - options.min_effect) / np.where(spread > 0, spread * groups.widening, np.nan))
     discovered = benjamini_hochberg(np.where(enough, p, np.nan), options.false_discovery)
-    shown = benjamini_hochberg(stats.norm.sf(placebo / np.where(placebo_se > 0, placebo_se, np.nan)), 0.01)
-    known = np.isfinite(estimate)
-    status = np.where(enough & known, OBSERVED, np.where(np.isfinite(own), PREDICTED, UNKNOWN)).astype(object)
-    status[(status == OBSERVED) & shown & ~discovered & (probability < 0.5)] = SHARED_CAUSE
+    z = pairs.placebo / np.where(pairs.placebo_se > 0, pairs.placebo_se, np.nan)
+    shown = benjamini_hochberg(stats.norm.sf(z), 0.01)
+    known = enough & np.isfinite(pairs.estimate)
+    status = np.where(known, OBSERVED, np.where(np.isfinite(own), PREDICTED, UNKNOWN)).astype(object)
+    status[known & shown & ~discovered & (probability < 0.5)] = SHARED_CAUSE
     blank = status == UNKNOWN
     for values in (probability, slowdown, low, high):
         values[blank] = np.nan
     return PairTable(
-        victim, aggressor, status.tolist(), slowdown, low, high, probability, overlaps, met.astype(np.int64),
-        discovered, placebo, placebo_se,
-    )  # fmt: skip
+        pairs.victim,
+        pairs.aggressor,
+        status.tolist(),
+        slowdown,
+        low,
+        high,
+        probability,
+        pairs.overlaps,
+        pairs.met,
+        discovered,
+        pairs.placebo,
+        pairs.placebo_se,
+    )
+
+
+def _integrated(fits: Sequence[VictimFit], base: Floats, groups: TwoGroups, options: Options) -> tuple[Floats, Floats]:
+    """Return estimate and error [k] of every pair with the victim's other aggressors integrated out."""
+    middle, spread = np.full(len(base), np.nan), np.full(len(base), np.nan)
+    f = len(base) // max(len(fits), 1)
+    for row, fit in enumerate(fits):
+        if len(fit.columns) == 0:
+            continue
+        at = row * f + fit.columns
+        mixed = base[at, None] * groups.interfering + (1 - base[at, None]) * groups.null
+        middle[at], spread[at] = integrated(fit.raw, fit.precision, mixed, groups.grid, options.common_sd)
+    return middle, spread

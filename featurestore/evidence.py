@@ -26,8 +26,10 @@ class Options:
     huber: float = 2.0  #: residuals beyond so many standard deviations are pulled in
     prior_sd: float = 1.0  #: light ridge: standard deviation of a slowdown beforehand
     stretch: bool = True  #: exposures corrected for the time that the slowdown itself adds
+    common_sd: float = 0.03  #: standard deviation of an error that all slowdowns of one victim share
     blocks: int = 24  #: time blocks of the clustered errors over the window
     iterations: int = 25  #: Gauss-Newton steps at most
+    tolerance: float = 0.02  #: a step below this share of each standard error ends them
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class VictimDesign:
 
     *execution* [n] is duration minus initialisation, seconds; *start*, *end* [n] seconds UTC of the whole run;
     *node*, *node_type* [n] codes; *indptr* [n + 1], *indices*, *values* the sparse exposure rows (CSR, columns
-    0..F-1; self-pairs count the others). *throttled*, *pressure* [n] in 0..1, NaN where not known.
+    0..F-1; self-pairs count the others). *throttled*, *pressure* [n] in 0..1, NaN where not known. *version* [n]
+    codes of the action's version, image and limits, where several are given together.
     """
 
     victim: int
@@ -52,6 +55,7 @@ class VictimDesign:
     values: Floats
     throttled: Floats | None = None
     pressure: Floats | None = None
+    version: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,8 @@ class VictimFit:
     *slowdown* and *se* are the estimate and its standard error before any prior; *placebo* and *placebo_se* the
     effect on the log execution of one more activation of the same function anywhere in the cluster;
     *effective_overlaps* the sums of exposures; *activations* how many of the victim's runs met the aggressor.
-    *reason* says why nothing was fitted (empty: fitted). *columns* [m], *precision* [m, m]: the inverse covariance
-    of ``slowdown[columns]``, all controls integrated out. *base* maps a node type to the undisturbed execution in
+    *reason* says why nothing was fitted (empty: fitted). *columns* [m], *raw* [m], *precision* [m, m]: the slowdowns
+    of those aggressors, also the hardly determined ones, and their inverse covariance, all controls integrated out. *base* maps a node type to the undisturbed execution in
     seconds; *noise* is the standard deviation of the log; *drift* the mean residual of the newest time block over
     its standard error.
     """
@@ -77,7 +81,16 @@ class VictimFit:
     effective_overlaps: Floats
     activations: Ints
     columns: Ints
+    raw: Floats
     precision: Floats
     base: Mapping[int, float] = field(default_factory=dict)
     noise: float = float("nan")
     drift: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of all pairs: log likelihood ratios *odds* [F, F] of interfering (NaN: nothing), *weight* 0..1."""
+
+    odds: Floats
+    weight: Floats

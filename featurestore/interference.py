@@ -100,7 +100,8 @@ def fit_victim(
         effective,
         met,
         columns,
-        found.precision[:m, :m],
+        found.slowdown[:m],
+        found.precision[:m, :m] / np.sqrt(np.outer(wider, wider)),
         base,
         found.noise,
         _drift(found.residual, known.block),
@@ -133,6 +134,7 @@ def _nothing(design: VictimDesign, reason: str, rows: int, effective: Floats, me
         effective,
         met,
         np.zeros(0, np.int64),
+        np.zeros(0),
         np.zeros((0, 0)),
     )
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from featurestore.decision import PairTable, decide
+from featurestore.decision import PairTable, decide, evidence
 from featurestore.evidence import Floats, Options, VictimFit
+from featurestore.transfer import predict
 
 
 def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Options | None = None) -> PairTable:
@@ -12,4 +13,6 @@ def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Op
     *profiles* [F, R] are resource profiles (any non-negative units, NaN where not known), the basis of predictions
     for pairs seen little or never; without them such pairs are predicted from the others' estimates alone.
     """
-    return decide(fits, options)
+    options = options or Options()
+    found, share = evidence(fits, options)
+    return decide(fits, options, predict(found, profiles, share))

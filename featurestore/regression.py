@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from featurestore.evidence import Floats, Ints, Options
+from featurestore.gaussian import inverse as inverse_of
 
 _CHUNK = 16384
 #: Smallest admitted 1 + sum of slowdowns: co-runners may seem to help, never to make a run vanish.
@@ -80,7 +81,7 @@ def fit(
         design = np.concatenate([controls, jacobian], axis=1)
         gram = (design * weight[:, None]).T @ design
         penalty = _penalty(group, variance, m, scale, options)
-        inverse = _invert(gram + np.diag(penalty))
+        inverse = inverse_of(gram + np.diag(penalty))
         theta = np.concatenate([beta, slowdown])
         step = inverse @ (design.T @ (weight * residual) - penalty * theta)
         theta, residual, jacobian = _advance(theta, step, y, controls, exposure, scale, penalty, options)
@@ -90,7 +91,7 @@ def fit(
             variance[g] = max(float(beta[members] @ beta[members]) / max(used, 0.1), 1e-8 * spread**2 + 1e-12)
         degrees = max(n - float(np.sum(inverse * gram)), 0.1 * n)
         scale = max(_scale(residual) * np.sqrt(n / degrees), _NOISE_FLOOR)
-        if float(np.max(np.abs(step), initial=0.0)) < 1e-6:
+        if float(np.max(np.abs(step) / np.sqrt(np.diag(inverse)), initial=0.0)) < options.tolerance * scale:
             converged = True
             break
     return _errors(y, controls, jacobian, beta, slowdown, residual, group, variance, scale, cluster, options, converged)
@@ -99,20 +100,6 @@ def fit(
 def _penalty(group: Ints, variance: Floats, m: int, scale: float, options: Options) -> Floats:
     own = np.where(group == 0, 1e-9, 1.0 / variance[group])
     return scale**2 * np.concatenate([own, np.full(m, 1.0 / options.prior_sd**2)])
-
-
-def _invert(matrix: Floats) -> Floats:
-    """Return the inverse of a positive definite matrix; of a singular one the inverse with a small ridge added."""
-    size = np.sqrt(np.maximum(np.diag(matrix), 1e-12))
-    scaled = matrix / np.outer(size, size)
-    for ridge in (1e-10, 1e-6, 1e-3):
-        try:
-            factor = linalg.cho_factor(scaled + ridge * np.eye(len(size)), check_finite=False)
-        except linalg.LinAlgError:
-            continue
-        inverse: Floats = linalg.cho_solve(factor, np.eye(len(size)), check_finite=False) / np.outer(size, size)
-        return inverse
-    return np.diag(1.0 / size**2)
 
 
 def _loss(residual: Floats, theta: Floats, scale: float, penalty: Floats, limit: float) -> float:
@@ -167,14 +154,14 @@ def _errors(
     design = np.concatenate([controls, jacobian], axis=1)
     inside = (np.abs(residual) <= options.huber * scale).astype(np.float64)
     psi = residual * _huber(residual, scale, options.huber)
-    bread = _invert((design * inside[:, None]).T @ design + np.diag(_penalty(group, variance, m, scale, options)))
+    bread = inverse_of((design * inside[:, None]).T @ design + np.diag(_penalty(group, variance, m, scale, options)))
     noise = max(float(np.mean(psi**2)), _NOISE_FLOOR**2)
     model = bread * noise / max(float(np.mean(inside)), 0.1)
     clusters = int(cluster.max()) + 1
-    sums = np.zeros((clusters, q + m))
-    np.add.at(sums, cluster, design * psi[:, None])
+    member = sparse.csr_matrix((psi, (cluster, np.arange(n))), shape=(clusters, n))
+    sums = member @ design
     half = sums @ bread
     sandwich = np.sum(half * half, axis=0) * clusters / max(clusters - 1, 1)
     floor = np.maximum(np.diag(model), 1e-300)
     ratio = sandwich[q:] / floor[q:]
-    return Estimate(beta, slowdown, model, linalg.pinvh(model[q:, q:]) if m else np.zeros((0, 0)), float(np.sqrt(noise)), residual, ratio, converged)
+    return Estimate(beta, slowdown, model, inverse_of(model[q:, q:]), float(np.sqrt(noise)), residual, ratio, converged)
