@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a batch: *rows* new or changed, *duplicates* known before or given twice, *refused* what the
+    """What became of a batch: *rows* new, changed or gone, *duplicates* known before or given twice, *refused* what the
     store could not use beside the batch's own refusals, *noise* health actions left out, *late* the new rows from
     before the watermark less the overlap."""
 

@@ -24,7 +24,7 @@ class Listed:
     whole: bool
 
 
-#: Merge the staged batch; returns the number of rows that are new or changed.
+#: Merge the staged batch; returns the number of rows that are new, changed or gone.
 Merge = Callable[[DuckDBPyConnection, Listed], int]
 
 #: What makes two rows of a batch the same thing, by table.
@@ -259,6 +259,7 @@ def workflows(con: DuckDBPyConnection, listed: Listed) -> int:
         SELECT $cluster, namespace, workflow, $at, document FROM listed
         ANTI JOIN (SELECT namespace, workflow FROM workflows WHERE cluster = $cluster) AS known
             USING (namespace, workflow)
+        WHERE NOT EXISTS (FROM workflows AS w WHERE w.cluster = $cluster AND w.seen > $at)
         """,
         values,
     )
