@@ -25,9 +25,12 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a batch: *rows* new, changed or gone, *duplicates* known before or given twice, *refused* what the
-    store could not use beside the batch's own refusals, *noise* health actions left out, *late* the new rows from
-    before the watermark less the overlap."""
+    """What became of a batch.
+
+    *rows* are new, changed or gone, *duplicates* known before or given twice, *refused* what the store could not use
+    beside the batch's own refusals, *noise* health actions left out, and *late* those of the new rows that are from
+    before the watermark less the overlap.
+    """
 
     rows: int = 0
     duplicates: int = 0

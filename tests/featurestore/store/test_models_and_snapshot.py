@@ -109,8 +109,8 @@ def test_an_empty_store_gives_an_empty_snapshot(store: Store, tmp_path: Path) ->
 def fill(store: Store) -> None:
     node: dict[str, Any] = {
         "uid": "u", "at": NOON, "node_type": "t", "ready": True, "schedulable": True, "cpu_cores": 4.0,
-        "gpu_count": 0, "gpu_model": "", "disk_type": "", "labels": "{}", "taints": "[]", "addresses": "{}", "conditions": "{}",
-        "capacity": "{}", "allocatable": '{"cpu":4}',
+        "gpu_count": 0, "gpu_model": "", "disk_type": "", "labels": "{}", "taints": "[]", "addresses": "{}",
+        "conditions": "{}", "capacity": "{}", "allocatable": '{"cpu":4}',
     }  # fmt: skip
     put(store, "nodes", node | {"node": "gone"}, node | {"node": "n1"}, node | {"node": "idle"})
     put(store, "nodes", *(node | {"node": name, "at": NOON + minutes(1)} for name in ("n1", "idle")))
