@@ -80,10 +80,12 @@ def learn(inputs: Inputs, options: Options, progress: Callable[[int, int], None]
     runs = read(activations, attributed, inputs.nodes, inputs.until)
     exposure = expose(runs)
     everywhere = build(runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions))
+    measured = profiles.measure(runs, inputs.placements, usage, inputs.nodes, options.step_us)
+    known = _profile_matrix(runs, measured, inputs.declared)
+    # Small matrices, many times: BLAS threads that wait for each other on a busy machine take 30 times as long.
     with threadpool_limits(1, "blas"):
         fits = _fitted(designs(runs, exposure, usage), everywhere, options, len(runs.functions), progress)
-    measured = profiles.measure(runs, inputs.placements, usage, inputs.nodes, options.step_us)
-    table = pairs.learn(fits, _profile_matrix(runs, measured, inputs.declared), options.estimation)
+        table = pairs.learn(fits, known, options.estimation)
     functions, limits = answers.functions(runs, measured, inputs.declared, _levels(inputs.workflows, runs))
     tables = {
         "pairs": answers.pairs(runs, table),
@@ -117,11 +119,7 @@ def _fitted(
     victims: int,
     progress: Callable[[int, int], None],
 ) -> list[VictimFit]:
-    """Fit the victims on a few threads, in order; only as many designs exist at once as are being fitted.
-
-    Each fit is small matrices, many times: one BLAS thread each. On a machine that is busy with other things, BLAS
-    threads of one fit that wait for each other took 30 times as long.
-    """
+    """Fit the victims on a few threads, in order; only as many designs exist at once as are being fitted."""
     fits: list[VictimFit] = []
     workers = min(options.threads, victims) or 1
     waiting: deque[Future[VictimFit]] = deque()
