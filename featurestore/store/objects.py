@@ -152,7 +152,8 @@ SELECT listed.uid, p.uid IS NULL AS fresh, coalesce(listed."at" >= p.last_seen, 
     coalesce(p.function, listed.function) AS function,
     least(p.started, listed.started) AS started,
     CASE
-        WHEN p.function IS NOT NULL THEN p.function_from
+        WHEN p.function IS NOT NULL AND NOT (listed.named AND listed.function IS NOT DISTINCT FROM p.function)
+            THEN p.function_from
         WHEN listed.function IS NULL THEN NULL
         WHEN listed.named OR p.uid IS NULL THEN least(p.started, listed.started)
         WHEN newer THEN greatest(p.last_seen, least(p.started, listed.started))

@@ -138,3 +138,19 @@ def test_a_spool_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         Spool(blocked).append([decision(1)])
     assert str(caught.value).startswith(f"{blocked}: cannot be written")
+
+
+def test_recent_decisions_are_the_newest_that_fit(store: Store, directory: Path) -> None:
+    spool = Spool(directory)
+    spool.append([decision(1), decision(2, "west"), decision(3), decision(4)])
+    spool.close()
+    decisions.flush(store, directory)
+
+    def recent(**given: str) -> list[str]:
+        found = store.read(lambda con: decisions.recent(con, limit=2, **given))
+        return [str(name) for name in found["decision"].to_pylist()]
+
+    assert recent() == ["d4", "d3"]
+    assert recent(cluster="west") == ["d2"]
+    assert recent(cluster="east", pod="web-1", mode="observe") == ["d4", "d3"]
+    assert recent(function="guest/other") == []

@@ -171,6 +171,8 @@ def test_a_pod_seen_after_the_list_was_made_is_not_gone(store: Store) -> None:
         ([{"function": "f", "named": True}], -5),
         ([{}, {}, {"function": "f", "named": False}], 1),  # last seen without the label in minute 1
         ([{}, {}, {"function": "f", "named": True}], -5),  # its name said so from its start
+        ([{}, {"function": "f", "named": False}, {"function": "f", "named": True}], -5),  # found out later
+        ([{}, {"function": "f", "named": False}, {"function": "g", "named": True}], 0),
         ([{"function": "f", "named": False}, {}, {"function": "g", "named": False}], -5),  # for life
     ],
 )
