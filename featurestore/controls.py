@@ -13,11 +13,14 @@ from featurestore.evidence import Floats, Ints, Options, VictimDesign
 #: The half of the records' resolution: what a duration of 0 ms stands for, seconds.
 HALF_MILLISECOND = 5e-4
 _DAY = 86400.0
+#: Standard deviations beforehand of the groups' coefficients, in log time (the data move them).
+LOAD_SD, TIME_SD, NODE_SD, PLACEBO_SD = 0.1, 0.1, 0.05, 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """Control columns *values* [n, q], the group of each [q] and the clusters of the errors [n].
+    """Control columns *values* [n, q], the *group* of each [q], the groups' standard deviations beforehand *sd* [g],
+    and the clusters of the errors [n].
 
     Group 0 (``fixed``) holds first one column per node type (*types*), then the others that are not penalised.
     *placebo* [P] are the functions whose cluster-wide concurrency are the last P columns.
@@ -25,6 +28,7 @@ class Controls:
 
     values: Floats
     group: Ints
+    sd: Floats
     types: Ints
     placebo: Ints
     cluster: Ints
@@ -62,7 +66,7 @@ def build(
     The load column is what exceeds the upper third of loads: a linear load would be the sum of the exposures and
     would take the slowdown that all aggressors have in common.
     """
-    start, node = design.start[rows], design.node[rows]
+    start, end, node = design.start[rows], design.end[rows], design.node[rows]
     n = len(rows)
     types, present = _one_hot(design.node_type[rows])
     fixed = [types]
@@ -71,35 +75,44 @@ def build(
         fixed.append(cold[:, None].astype(np.float64))
     if design.version is not None:
         fixed.append(_one_hot(design.version[rows])[0][:, 1:])
-    window = float(np.ptp(start))
-    position = (start - start.min()) / max(window, 1.0)
-    groups: list[Floats] = []
-    if np.ptp(load) > 1e-9:
-        groups.append(np.stack([np.maximum(0.0, load - knot) for knot in np.quantile(load, [0.6, 0.85, 0.95])], axis=1))
-    if window > 1.5 * _DAY:
-        angle = 2 * np.pi * (start % _DAY) / _DAY
-        groups.append(np.stack([f(k * angle) for k in (1, 2) for f in (np.sin, np.cos)], axis=1))
-    knots = int(np.clip(n // 60, 0, options.blocks))
-    if knots >= 3:
-        groups.append(_hats(position, knots))
-    block = np.minimum((position * options.blocks).astype(np.int64), options.blocks - 1)
-    nodes, _ = _one_hot(node)
-    if nodes.shape[1] > 1:
-        groups.append(nodes)
-        days = int(np.clip(n // (30 * nodes.shape[1]), 0, 12))
-        if days > 1:
-            groups.append(_one_hot(node * days + block * days // options.blocks)[0])
     for series in (design.throttled, design.pressure):
         values = _known(series, rows)
         if values is not None:
             fixed.append(values[:, None])
+    window = float(np.ptp(start))
+    position = (start - start.min()) / max(window, 1.0)
+    block = np.minimum((position * options.blocks).astype(np.int64), options.blocks - 1)
+    groups: list[tuple[Floats, float]] = []
+    if np.ptp(load) > 1e-9:
+        over = np.stack([np.maximum(0.0, load - knot) for knot in np.quantile(load, [0.6, 0.85, 0.95])], axis=1)
+        groups.append((over, LOAD_SD))
+    if window > 1.5 * _DAY:
+        angle = 2 * np.pi * (start % _DAY) / _DAY
+        groups.append((np.stack([f(k * angle) for k in (1, 2) for f in (np.sin, np.cos)], axis=1), TIME_SD))
+    groups.append((_hats(position, int(np.clip(n // 25, 6, options.blocks))), TIME_SD))
+    nodes, _ = _one_hot(node)
+    if nodes.shape[1] > 1:
+        groups.append((nodes, NODE_SD))
+    days = int(np.clip(n // (30 * nodes.shape[1]), 0, 12))
+    if days > 1:
+        groups.append((_one_hot(node * days + block * days // options.blocks)[0], NODE_SD))
     placebo = np.zeros(0, np.int64)
     if concurrency is not None and nodes.shape[1] > 1:
-        everywhere = mean(concurrency, np.array([concurrency.functions]), start, design.end[rows])
-        groups.append(np.concatenate([everywhere, np.sqrt(np.maximum(everywhere - 1.0, 0.0))], axis=1))
+        everywhere = mean(concurrency, np.array([concurrency.functions]), start, end)
+        spread = max(float(everywhere.std()), 1e-6)
+        both = np.concatenate([everywhere / spread, 2 * np.sqrt(everywhere * everywhere.mean()) / spread], axis=1)
+        groups.append((both, TIME_SD))
         placebo = columns
-        groups.append(mean(concurrency, placebo, start, design.end[rows]))
-    values = np.concatenate([*fixed, *(part - part.mean(axis=0) for part in groups)], axis=1)
-    sizes = [sum(part.shape[1] for part in fixed), *(part.shape[1] for part in groups)]
+        groups.append((mean(concurrency, placebo, start, end), PLACEBO_SD))
+    values = np.concatenate([*fixed, *(part - part.mean(axis=0) for part, _ in groups)], axis=1)
+    sizes = [sum(part.shape[1] for part in fixed), *(part.shape[1] for part, _ in groups)]
     cluster = np.unique(node * options.blocks + block, return_inverse=True)[1]
-    return Controls(values, np.repeat(np.arange(len(sizes)), sizes), present, placebo, cluster.astype(np.int64), block)
+    return Controls(
+        values,
+        np.repeat(np.arange(len(sizes)), sizes),
+        np.array([np.inf, *(sd for _, sd in groups)]),
+        present,
+        placebo,
+        cluster.astype(np.int64),
+        block,
+    )

@@ -53,7 +53,7 @@ def benjamini_hochberg(p: Floats, level: float) -> Bools:
     return found
 
 
-_GRID = np.concatenate([np.linspace(-0.15, 0.3, 91), np.geomspace(0.31, 6.0, 70)])
+_GRID = np.concatenate([np.linspace(0.0, 0.1, 41), np.linspace(0.105, 0.5, 80), np.geomspace(0.51, 6.0, 50)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class TwoGroups:
 
 
 def _groups(null_sd: float, middle: float, width: float, least: float) -> tuple[Floats, Floats]:
-    """Return the masses of both groups: a normal at 0 up to *least*, a lognormal above it."""
+    """Return the masses of both groups: half a normal from 0 up to *least*, a lognormal above it."""
     cell = np.gradient(_GRID)
     null = np.where(least >= _GRID, np.exp(-0.5 * (_GRID / null_sd) ** 2), 0.0) * cell
     positive = np.maximum(_GRID, 1e-3)
@@ -83,16 +83,22 @@ def _groups(null_sd: float, middle: float, width: float, least: float) -> tuple[
     return null / null.sum(), slab / slab.sum()
 
 
-def likelihood(estimate: Floats, error: Floats, grid: Floats = _GRID) -> Floats:
-    """Return the normal likelihood [k, G] of each grid slowdown, scaled to a row maximum of 1; NaN says nothing."""
+_LOG_GRID = np.log1p(_GRID)
+
+
+def likelihood(estimate: Floats, error: Floats) -> Floats:
+    """Return the likelihood [k, G] of each grid slowdown, scaled to a row maximum of 1; NaN says nothing.
+
+    *estimate* and *error* are of log(1 + slowdown), on whose scale the likelihood is taken to be normal.
+    """
     known = np.isfinite(estimate) & np.isfinite(error) & (error > 0)
-    z = (np.where(known, estimate, 0.0)[:, None] - grid) / np.where(known, error, np.inf)[:, None]
+    z = (np.where(known, estimate, 0.0)[:, None] - _LOG_GRID) / np.where(known, error, np.inf)[:, None]
     square = 0.5 * z * z
     return np.exp(-(square - square.min(axis=1, keepdims=True)))
 
 
 def two_groups(estimate: Floats, error: Floats, least: float, prior: Floats | None = None) -> TwoGroups:
-    """Fit the two groups to estimates [k] with standard errors by marginal maximum likelihood (EM).
+    """Fit the two groups to estimates [k] of log(1 + slowdown) with standard errors by marginal maximum likelihood (EM).
 
     *prior* [k] are prior probabilities of interfering, pair by pair; their odds are shifted by one common factor.
     """
@@ -133,7 +139,7 @@ def _widening(estimate: Floats, error: Floats) -> float:
 def posterior(groups: TwoGroups, estimate: Floats, error: Floats, prior: Floats, interval: float) -> tuple[Floats, ...]:
     """Return probability, median, low and high [k] of the slowdown given estimates [k] and prior [k]."""
     mixed = prior[:, None] * groups.interfering + (1 - prior[:, None]) * groups.null
-    mass = likelihood(estimate, error * groups.widening, groups.grid) * mixed
+    mass = likelihood(estimate, error * groups.widening) * mixed
     mass /= mass.sum(axis=1, keepdims=True)
     total = np.cumsum(mass, axis=1)
     probability = mass[:, groups.interfering > 0].sum(axis=1)
@@ -149,7 +155,7 @@ def posterior(groups: TwoGroups, estimate: Floats, error: Floats, prior: Floats,
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The fits' arrays, one row a pair."""
+    """The fits' arrays, one row a pair; *estimate* and *error* are of log(1 + slowdown)."""
 
     victim: Ints
     aggressor: Ints
@@ -171,8 +177,8 @@ def _columns(fits: Sequence[VictimFit]) -> _Columns:
     return _Columns(
         victim,
         np.tile(np.arange(f), len(fits)),
-        column("slowdown"),
-        column("se"),
+        np.log1p(column("slowdown")),
+        column("se") / (1.0 + column("slowdown")),
         column("effective_overlaps"),
         column("activations").astype(np.int64),
         column("placebo"),
@@ -199,7 +205,7 @@ def evidence(fits: Sequence[VictimFit], options: Options | None = None) -> tuple
     pairs = _columns(fits)
     groups, middle, spread = _weigh(fits, pairs, np.full(len(pairs.victim), TYPICAL), options)
     known = np.isfinite(middle)
-    weight = likelihood(middle, spread * groups.widening, groups.grid)
+    weight = likelihood(middle, spread * groups.widening)
     ratio = np.log(weight @ groups.interfering + 1e-12) - np.log(weight @ groups.null + 1e-12)
     f = len(fits[0].slowdown) if fits else 0
     odds, trust = np.full((f, f), np.nan), np.zeros((f, f))
@@ -222,7 +228,7 @@ def decide(fits: Sequence[VictimFit], options: Options | None = None, prior: Flo
     base = groups.prior(beforehand)
     probability, slowdown, low, high = posterior(groups, middle, spread, base, options.interval)
     enough = pairs.overlaps >= options.min_overlaps
-    p = stats.norm.sf((middle - options.min_effect) / np.where(spread > 0, spread * groups.widening, np.nan))
+    p = stats.norm.sf((middle - np.log1p(options.min_effect)) / np.where(spread > 0, spread * groups.widening, np.nan))
     discovered = benjamini_hochberg(np.where(enough, p, np.nan), options.false_discovery)
     z = pairs.placebo / np.where(pairs.placebo_se > 0, pairs.placebo_se, np.nan)
     shown = benjamini_hochberg(stats.norm.sf(z), 0.01)
@@ -257,5 +263,5 @@ def _integrated(fits: Sequence[VictimFit], base: Floats, groups: TwoGroups, opti
             continue
         at = row * f + fit.columns
         mixed = base[at, None] * groups.interfering + (1 - base[at, None]) * groups.null
-        middle[at], spread[at] = integrated(fit.raw, fit.precision, mixed, groups.grid, options.common_sd)
+        middle[at], spread[at] = integrated(fit.raw, fit.precision, mixed, _LOG_GRID, options.common_sd)
     return middle, spread

@@ -26,7 +26,8 @@ class Options:
     huber: float = 2.0  #: residuals beyond so many standard deviations are pulled in
     prior_sd: float = 1.0  #: light ridge: standard deviation of a slowdown beforehand
     stretch: bool = True  #: exposures corrected for the time that the slowdown itself adds
-    common_sd: float = 0.03  #: standard deviation of an error that all slowdowns of one victim share
+    pseudo: float = 4.0  #: coefficients that a control group's variance beforehand is worth
+    common_sd: float = 0.015  #: standard deviation of an error that all slowdowns of one victim share
     blocks: int = 24  #: time blocks of the clustered errors over the window
     iterations: int = 25  #: Gauss-Newton steps at most
     tolerance: float = 0.02  #: a step below this share of each standard error ends them
@@ -65,8 +66,9 @@ class VictimFit:
     *slowdown* and *se* are the estimate and its standard error before any prior; *placebo* and *placebo_se* the
     effect on the log execution of one more activation of the same function anywhere in the cluster;
     *effective_overlaps* the sums of exposures; *activations* how many of the victim's runs met the aggressor.
-    *reason* says why nothing was fitted (empty: fitted). *columns* [m], *raw* [m], *precision* [m, m]: the slowdowns
-    of those aggressors, also the hardly determined ones, and their inverse covariance, all controls integrated out. *base* maps a node type to the undisturbed execution in
+    *reason* says why nothing was fitted (empty: fitted). *columns* [m], *raw* [m], *precision* [m, m]: log(1 + slowdown) of
+    those aggressors, also the hardly determined ones, and their inverse covariance, all controls integrated out (on
+    this scale the likelihood is nearest to a normal one). *base* maps a node type to the undisturbed execution in
     seconds; *noise* is the standard deviation of the log; *drift* the mean residual of the newest time block over
     its standard error.
     """

@@ -74,12 +74,13 @@ def fit_victim(
     if np.ptp(rest) > 1e-9:
         exposure = np.concatenate([exposure, rest[:, None]], axis=1)
     known = control.build(design, rows, load, columns, concurrency, options)
-    found = fit(y, known.values, known.group, exposure, known.cluster, options)
+    found = fit(y, known.values, known.group, known.sd, exposure, known.cluster, options)
     m, q = len(columns), known.values.shape[1]
     if not found.converged and not np.all(np.isfinite(found.slowdown)):
         return _nothing(design, "the fit did not converge", len(rows), effective, met)
     wider = np.maximum(found.inflation[:m], 1.0)
     se = np.sqrt(np.diag(found.covariance)[q : q + m] * wider)
+    growth = (1.0 + found.slowdown[:m]) / np.sqrt(wider)
     information = np.diag(found.precision)[:m]
     sure = (se < min(_WIDEST, 0.9 * options.prior_sd)) & (information > 0)
     fitted = _nothing(design, "", len(rows), effective, met)
@@ -100,8 +101,8 @@ def fit_victim(
         effective,
         met,
         columns,
-        found.slowdown[:m],
-        found.precision[:m, :m] / np.sqrt(np.outer(wider, wider)),
+        np.log1p(found.slowdown[:m]),
+        found.precision[:m, :m] * np.outer(growth, growth),
         base,
         found.noise,
         _drift(found.residual, known.block),

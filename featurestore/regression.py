@@ -56,18 +56,18 @@ def _scale(residual: Floats) -> float:
 
 
 def fit(
-    y: Floats, controls: Floats, group: Ints, exposure: Floats, cluster: Ints, options: Options
+    y: Floats, controls: Floats, group: Ints, sd: Floats, exposure: Floats, cluster: Ints, options: Options
 ) -> Estimate:
     """Fit y [n] = controls [n, q] beta + log(1 + sum g(exposure [n, m], slowdown)); see `featurestore.interference`.
 
-    *group* [q]: 0 not penalised, else a random group whose variance is estimated. *cluster* [n]: codes 0.. of the
+    *group* [q]: 0 not penalised, else a random group with standard deviation *sd* [g] beforehand. *cluster* [n]: codes 0.. of the
     error clusters. Gives the M-estimate with a sandwich covariance; *inflation* [m] is its ratio to the model's.
     """
     n, q = controls.shape
     m = exposure.shape[1]
     beta, slowdown = np.zeros(q), np.zeros(m)
     spread = max(float(np.std(y)), _NOISE_FLOOR)
-    variance = np.full(int(group.max()) + 1, (0.1 * spread) ** 2 + 1e-8)
+    variance = sd**2
     groups = [np.flatnonzero(group == g) for g in range(1, len(variance))]
     scale = spread
     beta[: int((group == 0).sum())] = linalg.lstsq(controls[:, group == 0], y)[0]
@@ -88,7 +88,8 @@ def fit(
         beta, slowdown = theta[:q], theta[q:]
         for g, members in enumerate(groups, start=1):  # MacKay's fixed point for a group's variance
             used = len(members) - float(np.trace(inverse[np.ix_(members, members)])) * scale**2 / variance[g]
-            variance[g] = max(float(beta[members] @ beta[members]) / max(used, 0.1), 1e-8 * spread**2 + 1e-12)
+            size = float(beta[members] @ beta[members]) + options.pseudo * sd[g] ** 2
+            variance[g] = size / (max(used, 0.0) + options.pseudo)
         degrees = max(n - float(np.sum(inverse * gram)), 0.1 * n)
         scale = max(_scale(residual) * np.sqrt(n / degrees), _NOISE_FLOOR)
         if float(np.max(np.abs(step) / np.sqrt(np.diag(inverse)), initial=0.0)) < options.tolerance * scale:
