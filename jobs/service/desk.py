@@ -82,8 +82,12 @@ class Desk:
         return from_pod(pod, record, view, namespace=namespace, cluster=view.cluster, policy=self._policy)
 
     def _reserve(self, request: Request, answer: Recommendation) -> None:
-        """Count the pod where it is expected to go; in mode observe the scheduler was told nothing."""
-        if answer.mode == "observe" or answer.outcome == "left_alone" or not answer.nodes:
+        """Count the pod where it is expected to go, until one that carries the decision is seen there.
+
+        A pod without a patch carries none; one that is asked about again carries the first, which counts already.
+        """
+        annotations = (request.pod.get("metadata") or {}).get("annotations") or {}
+        if answer.outcome != "patched" or not answer.nodes or self._policy.own("decision") in annotations:
             return
         self._reservations.add(
             Reservation(answer.decision, answer.nodes[0].name, request.function_name, request.requests)

@@ -44,7 +44,7 @@ class Process:
         """Put the parts together; raises `BadInput` for settings that cannot be served from."""
         serve = settings.serve
         cluster = admitted(settings)
-        policy = wire.policy(settings)
+        policy = wire.policy(settings, cluster)
         self._tls = context_of(serve)
         token = Token(serve.token.get_secret_value() if serve.token else None, serve.token_file)
         tally = counts.read(directory / f"serving-{slot}.json") if directory is not None else counts.Tally()

@@ -6,12 +6,13 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 
 from featurestore.snapshot import Snapshot, empty
 from jobs.service.app import Parts, create_app
@@ -89,11 +90,16 @@ class Fakes:
         )
 
 
+def running(parts: Parts, tls: ssl.SSLContext | None = None) -> AbstractContextManager[str]:
+    """Serve the application of *parts*; the value is its base URL."""
+    return running_app(create_app(parts), tls)
+
+
 @contextmanager
-def running(parts: Parts, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """Serve the application of *parts* and yield its base URL."""
+def running_app(app: Starlette, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve *app* and yield its base URL."""
     config = uvicorn.Config(
-        create_app(parts),
+        app,
         http=Protocol,
         ws="none",
         lifespan="off",
