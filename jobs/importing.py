@@ -12,11 +12,10 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import yaml
 
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
-from jobs import tabular
+from jobs import documents, tabular
 from jobs.config import Settings
 from pipeline.collectors import nodes
 from pipeline.collectors.objects import table
@@ -168,7 +167,7 @@ def _check_records(file: Path) -> None:
 
 def _objects(file: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the node objects of every document of *file*: a list is opened, another kind refused."""
-    for document in _documents(file):
+    for document in documents.read(file):
         if not isinstance(document, Mapping):
             raise BadInput(f"{file}: holds no Kubernetes object")
         kind = document.get("kind")
@@ -183,25 +182,3 @@ def _objects(file: Path) -> Iterator[Mapping[str, Any]]:
             yield document
         else:
             raise BadInput(f"{file}: kind {kind}: is no Node")
-
-
-def _documents(file: Path) -> Iterator[Any]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadInput(f"{file}: not UTF-8 text") from None
-    try:
-        yield msgspec.json.decode(text)
-        return
-    except (msgspec.MsgspecError, RecursionError):
-        pass  # YAML, or neither
-    try:
-        found = [document for document in yaml.load_all(text, yaml.CSafeLoader) if document is not None]
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise BadInput(f"{file}{line}: neither JSON nor YAML: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadInput(f"{file}: neither JSON nor YAML: {str(error).splitlines()[0]}") from None
-    if not found:
-        raise BadInput(f"{file}: empty")
-    yield from found

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from jobs import documents
 from pipeline.errors import BadInput
 
 #: Where a kind keeps its pod template.
@@ -35,24 +34,10 @@ class Manifest:
 def pods(file: Path, text: str | None = None) -> Iterator[Manifest]:
     """Yield every pod that *file* (or *text*, for its name alone) speaks of, lists and workloads opened.
 
-    An AdmissionReview is opened too. A template without metadata gets its workload's name, a DaemonSet's an owner of that kind, so that it is treated
-    as its pods will be. Raises `BadInput` naming the file and what is wrong with it.
+    An AdmissionReview is opened too. A template without metadata gets its workload's name, a DaemonSet's an owner of
+    that kind, so that it is treated as its pods will be. Raises `BadInput` naming the file and what is wrong with it.
     """
-    try:
-        content = file.read_text(encoding="utf-8") if text is None else text
-        documents = [document for document in yaml.safe_load_all(content) if document is not None]
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"{file}: not UTF-8 text") from None
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise BadInput(f"{file}{line}: not YAML or JSON: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadInput(f"{file}: not YAML or JSON: {str(error).splitlines()[0]}") from None
-    if not documents:
-        raise BadInput(f"{file}: empty")
-    for document in documents:
+    for document in documents.read(file) if text is None else documents.parse(file, text):
         yield from _opened(file, document)
 
 

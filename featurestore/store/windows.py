@@ -7,19 +7,11 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from featurestore.store import queries
+from pipeline.columns import METRICS
 from pipeline.records import Window
 
 #: The usage of pods that learning looks at.
-_USAGE = (
-    "cpu_cores",
-    "memory_bytes",
-    "network_receive_bytes_per_s",
-    "network_transmit_bytes_per_s",
-    "disk_read_bytes_per_s",
-    "disk_write_bytes_per_s",
-    "cpu_throttled",
-    "memory_pressure",
-)
+_USAGE = tuple(metric for metric in METRICS["pod"] if metric not in ("cpu_pressure", "io_pressure"))
 
 
 def newest(con: DuckDBPyConnection, cluster: str) -> datetime | None:
