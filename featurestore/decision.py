@@ -186,6 +186,14 @@ def _columns(fits: Sequence[VictimFit]) -> _Columns:
     )
 
 
+def _beforehand(pairs: _Columns, prior: Floats | None) -> Floats:
+    """Return each pair's prior probability, the typical share where nothing is predicted."""
+    if prior is None:
+        return np.full(len(pairs.victim), TYPICAL)
+    own = prior[pairs.victim, pairs.aggressor]
+    return np.where(np.isfinite(own), own, TYPICAL)
+
+
 def _weigh(
     fits: Sequence[VictimFit], pairs: _Columns, beforehand: Floats, options: Options
 ) -> tuple[TwoGroups, Floats, Floats]:
@@ -199,11 +207,16 @@ def _weigh(
     return groups, middle, spread
 
 
-def evidence(fits: Sequence[VictimFit], options: Options | None = None) -> tuple[Evidence, float]:
-    """Return what the fits alone say of each pair, [F, F], and the share of pairs that interfere."""
+def evidence(
+    fits: Sequence[VictimFit], options: Options | None = None, prior: Floats | None = None
+) -> tuple[Evidence, float]:
+    """Return what the fits say of each pair, [F, F], and the share of pairs that interfere.
+
+    *prior* [F, F] is what is believed of a victim's other aggressors; a pair's own prior is not in its evidence.
+    """
     options = options or Options()
     pairs = _columns(fits)
-    groups, middle, spread = _weigh(fits, pairs, np.full(len(pairs.victim), TYPICAL), options)
+    groups, middle, spread = _weigh(fits, pairs, _beforehand(pairs, prior), options)
     known = np.isfinite(middle)
     weight = likelihood(middle, spread * groups.widening)
     ratio = np.log(weight @ groups.interfering + 1e-12) - np.log(weight @ groups.null + 1e-12)
@@ -223,7 +236,7 @@ def decide(fits: Sequence[VictimFit], options: Options | None = None, prior: Flo
     options = options or Options()
     pairs = _columns(fits)
     own = np.full(len(pairs.victim), np.nan) if prior is None else prior[pairs.victim, pairs.aggressor]
-    beforehand = np.where(np.isfinite(own), own, TYPICAL)
+    beforehand = _beforehand(pairs, prior)
     groups, middle, spread = _weigh(fits, pairs, beforehand, options)
     base = groups.prior(beforehand)
     probability, slowdown, low, high = posterior(groups, middle, spread, base, options.interval)

@@ -31,7 +31,7 @@ from scipy import sparse
 from featurestore import controls as control
 from featurestore.concurrency import Concurrency
 from featurestore.evidence import Floats, Ints, Options, VictimDesign, VictimFit
-from featurestore.regression import fit
+from featurestore.regression import Problem, fit
 
 __all__ = ["Options", "VictimDesign", "VictimFit", "fit_victim", "overlaps"]
 
@@ -74,9 +74,10 @@ def fit_victim(
     if np.ptp(rest) > 1e-9:
         exposure = np.concatenate([exposure, rest[:, None]], axis=1)
     known = control.build(design, rows, load, columns, concurrency, options)
-    found = fit(y, known.values, known.group, known.sd, exposure, known.cluster, options)
+    kind = design.cold[rows].astype(np.int64)
+    found = fit(Problem(y, known.values, known.group, known.sd, exposure, known.cluster, kind), options)
     m, q = len(columns), known.values.shape[1]
-    if not found.converged and not np.all(np.isfinite(found.slowdown)):
+    if not np.all(np.isfinite(found.slowdown)):
         return _nothing(design, "the fit did not converge", len(rows), effective, met)
     wider = np.maximum(found.inflation[:m], 1.0)
     se = np.sqrt(np.diag(found.covariance)[q : q + m] * wider)

@@ -6,6 +6,9 @@ from featurestore.decision import PairTable, decide, evidence
 from featurestore.evidence import Floats, Options, VictimFit
 from featurestore.transfer import predict
 
+#: Evidence and predictions sharpen each other; after so many rounds nothing moves.
+ROUNDS = 2
+
 
 def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Options | None = None) -> PairTable:
     """Return the pair table of all *fits* (one per function, in order of the function's index).
@@ -14,5 +17,8 @@ def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Op
     for pairs seen little or never; without them such pairs are predicted from the others' estimates alone.
     """
     options = options or Options()
-    found, share = evidence(fits, options)
-    return decide(fits, options, predict(found, profiles, share))
+    prior: Floats | None = None
+    for _ in range(ROUNDS):
+        found, share = evidence(fits, options, prior)
+        prior = predict(found, profiles, share)
+    return decide(fits, options, prior)

@@ -1,4 +1,8 @@
-"""Huber-weighted Gauss-Newton for log times with additive slowdowns, random groups of controls, clustered errors."""
+"""Huber-weighted Gauss-Newton for log times with additive slowdowns, random groups of controls, clustered errors.
+
+Sources: Huber, Robust Statistics (1981), ch. 7; MacKay, Neural Computation 4 (1992) 415, for the variances of the
+groups; Liang and Zeger, Biometrika 73 (1986) 13, for the clustered errors.
+"""
 
 from dataclasses import dataclass
 
@@ -6,17 +10,37 @@ import numpy as np
 from scipy import linalg, sparse
 
 from featurestore.evidence import Floats, Ints, Options
-from featurestore.gaussian import inverse as inverse_of
+from featurestore.gaussian import inverse
 
-_CHUNK = 16384
 #: Smallest admitted 1 + sum of slowdowns: co-runners may seem to help, never to make a run vanish.
 _LEAST = 0.2
+_LEAST_SLOWDOWN = -0.5
 _NOISE_FLOOR = 1e-6
+#: A kind of run (cold, warm) with fewer rows has no noise of its own.
+_KIND_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """y [n] = controls [n, q] beta + log(1 + sum g(exposure [n, m], slowdown [m])) + noise of the row's *kind* [n].
+
+    *group* [q]: 0 not penalised, else a random group whose standard deviation beforehand is *sd* [g]. *cluster* [n]
+    are codes from 0 of the clusters of the errors.
+    """
+
+    y: Floats
+    controls: Floats
+    group: Ints
+    sd: Floats
+    exposure: Floats
+    cluster: Ints
+    kind: Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Coefficients of the controls *beta* [q] and slowdowns *slowdown* [m] with covariance [q + m, q + m]."""
+    """*beta* [q], *slowdown* [m], their model covariance [q + m, q + m], the slowdowns' *precision* [m, m] and the
+    *inflation* [m] of their variances by the clustering; *noise* is the standard deviation of the usual kind."""
 
     beta: Floats
     slowdown: Floats
@@ -25,24 +49,60 @@ class Estimate:
     noise: float
     residual: Floats
     inflation: Floats
-    converged: bool
 
 
-def _stretched(exposure: Floats, slowdown: Floats, stretch: bool) -> tuple[Floats, Floats]:
-    """Return the added share of time by each aggressor [n, m] and its derivative by the slowdown."""
-    if not stretch:
-        return exposure * slowdown, exposure
-    scale = 1.0 + slowdown * np.maximum(0.0, 1.0 - exposure)
-    derivative = exposure / (scale * scale)
-    return exposure * slowdown / scale, derivative
+@dataclass(slots=True)
+class _State:
+    theta: Floats
+    variance: Floats
+    ratio: Floats  # a row's noise over that of the usual kind
+    scale: float
+    residual: Floats  # over ratio
+    jacobian: Floats
 
 
-def _model(
-    controls: Floats, exposure: Floats, beta: Floats, slowdown: Floats, stretch: bool
-) -> tuple[Floats, Floats]:
-    added, slope = _stretched(exposure, slowdown, stretch)
-    total = np.maximum(1.0 + added.sum(axis=1), _LEAST)
-    return controls @ beta + np.log(total), slope / total[:, None]
+def fit(problem: Problem, options: Options) -> Estimate:
+    """Return the M-estimate of *problem*; deterministic, no warnings for singular problems (wide errors instead)."""
+    n, q = problem.controls.shape
+    m = problem.exposure.shape[1]
+    theta = np.zeros(q + m)
+    free = problem.group == 0
+    theta[:q][free] = linalg.lstsq(problem.controls[:, free], problem.y)[0]
+    residual, jacobian = _at(problem, theta, np.ones(n), options)
+    state = _State(theta, problem.sd**2, np.ones(n), _scale(residual), residual, jacobian)
+    for turn in range(options.iterations):
+        design = np.concatenate([problem.controls, state.jacobian], axis=1) / state.ratio[:, None]
+        weight = _huber(state.residual, state.scale, options.huber)
+        gram = (design * weight[:, None]).T @ design
+        penalty = _penalty(problem.group, state, m, options)
+        covariance = inverse(gram + np.diag(penalty))
+        step = covariance @ (design.T @ (weight * state.residual) - penalty * state.theta)
+        _advance(problem, state, step, penalty, options)
+        _regroup(problem, state, covariance, options)
+        degrees = max(n - float(np.sum(covariance * gram)), 0.1 * n)
+        state.scale = max(_scale(state.residual) * np.sqrt(n / degrees), _NOISE_FLOOR)
+        small = np.abs(step) < options.tolerance * state.scale * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        if turn >= 2 and small.all():
+            break
+        if turn == 1:
+            _weigh_kinds(problem, state, options)
+    return _errors(problem, state, options)
+
+
+def _at(problem: Problem, theta: Floats, ratio: Floats, options: Options) -> tuple[Floats, Floats]:
+    """Return the residual over *ratio* [n] and the derivative [n, m] of the model by the slowdowns."""
+    q = problem.controls.shape[1]
+    slowdown = theta[q:]
+    if options.stretch:
+        stretched = 1.0 + slowdown * np.maximum(0.0, 1.0 - problem.exposure)
+        slope = problem.exposure / stretched
+        total = np.maximum(1.0 + slope @ slowdown, _LEAST)
+        slope /= stretched
+    else:
+        slope = problem.exposure
+        total = np.maximum(1.0 + slope @ slowdown, _LEAST)
+    residual = problem.y - problem.controls @ theta[:q] - np.log(total)
+    return residual / ratio, slope / total[:, None]
 
 
 def _huber(residual: Floats, scale: float, limit: float) -> Floats:
@@ -55,114 +115,66 @@ def _scale(residual: Floats) -> float:
     return max(middle if middle > 0 else float(np.sqrt(np.mean(residual**2))), _NOISE_FLOOR)
 
 
-def fit(
-    y: Floats, controls: Floats, group: Ints, sd: Floats, exposure: Floats, cluster: Ints, options: Options
-) -> Estimate:
-    """Fit y [n] = controls [n, q] beta + log(1 + sum g(exposure [n, m], slowdown)); see `featurestore.interference`.
-
-    *group* [q]: 0 not penalised, else a random group with standard deviation *sd* [g] beforehand. *cluster* [n]: codes 0.. of the
-    error clusters. Gives the M-estimate with a sandwich covariance; *inflation* [m] is its ratio to the model's.
-    """
-    n, q = controls.shape
-    m = exposure.shape[1]
-    beta, slowdown = np.zeros(q), np.zeros(m)
-    spread = max(float(np.std(y)), _NOISE_FLOOR)
-    variance = sd**2
-    groups = [np.flatnonzero(group == g) for g in range(1, len(variance))]
-    scale = spread
-    beta[: int((group == 0).sum())] = linalg.lstsq(controls[:, group == 0], y)[0]
-    predicted, jacobian = _model(controls, exposure, beta, slowdown, options.stretch)
-    residual = y - predicted
-    scale = _scale(residual)
-    converged = False
-    inverse = np.eye(q + m)
-    for _ in range(options.iterations):
-        weight = _huber(residual, scale, options.huber)
-        design = np.concatenate([controls, jacobian], axis=1)
-        gram = (design * weight[:, None]).T @ design
-        penalty = _penalty(group, variance, m, scale, options)
-        inverse = inverse_of(gram + np.diag(penalty))
-        theta = np.concatenate([beta, slowdown])
-        step = inverse @ (design.T @ (weight * residual) - penalty * theta)
-        theta, residual, jacobian = _advance(theta, step, y, controls, exposure, scale, penalty, options)
-        beta, slowdown = theta[:q], theta[q:]
-        for g, members in enumerate(groups, start=1):  # MacKay's fixed point for a group's variance
-            used = len(members) - float(np.trace(inverse[np.ix_(members, members)])) * scale**2 / variance[g]
-            size = float(beta[members] @ beta[members]) + options.pseudo * sd[g] ** 2
-            variance[g] = size / (max(used, 0.0) + options.pseudo)
-        degrees = max(n - float(np.sum(inverse * gram)), 0.1 * n)
-        scale = max(_scale(residual) * np.sqrt(n / degrees), _NOISE_FLOOR)
-        if float(np.max(np.abs(step) / np.sqrt(np.diag(inverse)), initial=0.0)) < options.tolerance * scale:
-            converged = True
-            break
-    return _errors(y, controls, jacobian, beta, slowdown, residual, group, variance, scale, cluster, options, converged)
-
-
-def _penalty(group: Ints, variance: Floats, m: int, scale: float, options: Options) -> Floats:
-    own = np.where(group == 0, 1e-9, 1.0 / variance[group])
-    return scale**2 * np.concatenate([own, np.full(m, 1.0 / options.prior_sd**2)])
+def _penalty(group: Ints, state: _State, m: int, options: Options) -> Floats:
+    own = np.where(group == 0, 1e-9, 1.0 / state.variance[group])
+    return state.scale**2 * np.concatenate([own, np.full(m, 1.0 / options.prior_sd**2)])
 
 
 def _loss(residual: Floats, theta: Floats, scale: float, penalty: Floats, limit: float) -> float:
-    size = np.abs(residual)
-    cut = limit * scale
+    size, cut = np.abs(residual), limit * scale
     return float(np.sum(np.where(size <= cut, 0.5 * size**2, cut * size - 0.5 * cut**2)) + 0.5 * penalty @ theta**2)
 
 
-def _advance(
-    theta: Floats,
-    step: Floats,
-    y: Floats,
-    controls: Floats,
-    exposure: Floats,
-    scale: float,
-    penalty: Floats,
-    options: Options,
-) -> tuple[Floats, Floats, Floats]:
-    """Take the step, halved until the loss falls; slowdowns stay above -1/2."""
-    q = controls.shape[1]
-
-    def at(point: Floats) -> tuple[Floats, Floats]:
-        predicted, jacobian = _model(controls, exposure, point[:q], point[q:], options.stretch)
-        return y - predicted, jacobian
-
-    before = _loss(at(theta)[0], theta, scale, penalty, options.huber)
+def _advance(problem: Problem, state: _State, step: Floats, penalty: Floats, options: Options) -> None:
+    """Take the step, halved until the loss falls."""
+    q = problem.controls.shape[1]
+    before = _loss(state.residual, state.theta, state.scale, penalty, options.huber)
     for halving in range(6):
-        tried = theta + step * 0.5**halving
-        tried[q:] = np.maximum(tried[q:], -0.5)
-        residual, jacobian = at(tried)
-        if _loss(residual, tried, scale, penalty, options.huber) <= before or halving == 5:
-            break
-    return tried, residual, jacobian
+        tried = state.theta + step * 0.5**halving
+        tried[q:] = np.maximum(tried[q:], _LEAST_SLOWDOWN)
+        residual, jacobian = _at(problem, tried, state.ratio, options)
+        if halving == 5 or _loss(residual, tried, state.scale, penalty, options.huber) <= before:
+            state.theta, state.residual, state.jacobian = tried, residual, jacobian
+            return
 
 
-def _errors(
-    y: Floats,
-    controls: Floats,
-    jacobian: Floats,
-    beta: Floats,
-    slowdown: Floats,
-    residual: Floats,
-    group: Ints,
-    variance: Floats,
-    scale: float,
-    cluster: Ints,
-    options: Options,
-    converged: bool,
-) -> Estimate:
-    n, q = controls.shape
-    m = len(slowdown)
-    design = np.concatenate([controls, jacobian], axis=1)
-    inside = (np.abs(residual) <= options.huber * scale).astype(np.float64)
-    psi = residual * _huber(residual, scale, options.huber)
-    bread = inverse_of((design * inside[:, None]).T @ design + np.diag(_penalty(group, variance, m, scale, options)))
+def _regroup(problem: Problem, state: _State, covariance: Floats, options: Options) -> None:
+    """Move each group's variance by MacKay's fixed point; what was believed beforehand counts as some members."""
+    spread = np.diag(covariance) * state.scale**2
+    for g in range(1, len(problem.sd)):
+        members = np.flatnonzero(problem.group == g)
+        used = max(len(members) - float(spread[members].sum()) / state.variance[g], 0.0)
+        size = float(state.theta[members] @ state.theta[members]) + options.pseudo * problem.sd[g] ** 2
+        state.variance[g] = size / (used + options.pseudo)
+
+
+def _weigh_kinds(problem: Problem, state: _State, options: Options) -> None:
+    """Give each kind of run the noise that its residuals show, relative to the kind with most rows."""
+    counts = np.bincount(problem.kind)
+    usual = int(np.argmax(counts))
+    reference = _scale(state.residual[problem.kind == usual])
+    for kind in np.flatnonzero(counts >= _KIND_ROWS):
+        rows = problem.kind == kind
+        if kind != usual and reference > _NOISE_FLOOR:
+            state.ratio[rows] = np.clip(_scale(state.residual[rows]) / reference, 0.5, 3.0)
+    state.residual, state.jacobian = _at(problem, state.theta, state.ratio, options)
+    state.scale = _scale(state.residual)
+
+
+def _errors(problem: Problem, state: _State, options: Options) -> Estimate:
+    n, q = problem.controls.shape
+    m = problem.exposure.shape[1]
+    design = np.concatenate([problem.controls, state.jacobian], axis=1) / state.ratio[:, None]
+    inside = (np.abs(state.residual) <= options.huber * state.scale).astype(np.float64)
+    psi = state.residual * _huber(state.residual, state.scale, options.huber)
+    penalty = _penalty(problem.group, state, m, options)
+    bread = inverse((design * inside[:, None]).T @ design + np.diag(penalty))
     noise = max(float(np.mean(psi**2)), _NOISE_FLOOR**2)
     model = bread * noise / max(float(np.mean(inside)), 0.1)
-    clusters = int(cluster.max()) + 1
-    member = sparse.csr_matrix((psi, (cluster, np.arange(n))), shape=(clusters, n))
-    sums = member @ design
-    half = sums @ bread
+    clusters = int(problem.cluster.max()) + 1
+    member = sparse.csr_matrix((psi, (problem.cluster, np.arange(n))), shape=(clusters, n))
+    half = (member @ design) @ bread
     sandwich = np.sum(half * half, axis=0) * clusters / max(clusters - 1, 1)
-    floor = np.maximum(np.diag(model), 1e-300)
-    ratio = sandwich[q:] / floor[q:]
-    return Estimate(beta, slowdown, model, inverse_of(model[q:, q:]), float(np.sqrt(noise)), residual, ratio, converged)
+    ratio = sandwich[q:] / np.maximum(np.diag(model)[q:], 1e-300)
+    precision = inverse(model[q:, q:])
+    return Estimate(state.theta[:q], state.theta[q:], model, precision, float(np.sqrt(noise)), state.residual, ratio)
