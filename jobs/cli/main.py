@@ -1,5 +1,6 @@
 """The root of the command line: what is common to all commands, and how a command ends."""
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -7,9 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-import structlog
 import typer
 
+from jobs import logs
 from jobs.cli.answering import register as answering
 from jobs.cli.collecting import register as collecting
 from jobs.cli.learning import register as learning
@@ -56,17 +57,7 @@ def root(
 ) -> None:
     """Options of every command."""
     context.obj = config
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(20 if verbose else 30),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-    )
+    logs.configure(logging.INFO if verbose else logging.WARNING)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
