@@ -1,0 +1,135 @@
+"""The demo: what it says is what was measured directly, and follows the names."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jobs import config
+from jobs.demo import recorded, replay, run
+from jobs.demo.findings import strongest, undisturbed
+
+_SWAP = ("shop/journal", "shop/poll")
+
+
+def _run(directory: Path, swap: tuple[str, str] | None = None) -> run.Result:
+    recording = recorded.load(swap)
+    with replay.replay(recording, directory) as settings:
+        return run.run(recording, config.load(settings))
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> run.Result:
+    return _run(tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="module")
+def swapped(tmp_path_factory: pytest.TempPathFactory) -> run.Result:
+    return _run(tmp_path_factory.mktemp("swapped"), _SWAP)
+
+
+def test_every_source_is_collected(result: run.Result) -> None:
+    assert {each.outcome for each in result.outcomes} == {"ok"}
+    assert sum(each.rows for each in result.outcomes if each.source == "activations") == len(
+        result.recording.activations
+    )
+
+
+def test_the_strongest_pair_is_the_one_measured_to_be_the_strongest(result: run.Result) -> None:
+    found = strongest(result.findings)
+    assert found is not None
+    most = max(result.recording.measured, key=lambda row: row["slowdown"])
+    assert (found.victim, found.aggressor) == (most["victim"], most["aggressor"])
+    assert found.low < most["high"]
+    assert most["low"] < found.high
+
+
+def test_a_pair_measured_not_to_interfere_is_not_flagged(result: run.Result) -> None:
+    quiet = undisturbed(result.findings, 0.05)
+    assert quiet is not None
+    assert quiet.measured is not None
+    assert -0.05 < quiet.measured["low"] < quiet.measured["high"] < 0.05
+    assert not quiet.interferes
+    assert quiet.aggressor not in str(result.answer.recommendation.affinity) or quiet.victim != (
+        result.answer.recommendation.function
+    )
+
+
+def test_the_affinity_keeps_the_victim_from_its_strongest_disturber(result: run.Result) -> None:
+    found = strongest(result.findings)
+    assert found is not None
+    recommendation = result.answer.recommendation
+    assert recommendation.function == found.victim
+    terms = recommendation.affinity["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    namespace, action = found.aggressor.split("/")
+    matched = [
+        {e["key"]: e.get("values") for e in term["podAffinityTerm"]["labelSelector"]["matchExpressions"]}
+        for term in terms
+    ]
+    assert any(
+        action in (keys.get("openwhisk/action") or ()) and namespace in (keys.get("openwhisk/namespace") or ())
+        for keys in matched
+    )
+    [sentence] = [
+        reason.sentence
+        for reason in recommendation.reasons
+        if reason.evidence is not None
+        and (reason.evidence.victim, reason.evidence.aggressor) == (found.victim, found.aggressor)
+    ]
+    assert found.victim in sentence
+    assert found.aggressor in sentence
+    assert f"{found.slowdown:.0%} longer" in sentence
+    assert f"interval {found.low:.0%} to {found.high:.0%}" in sentence
+    assert f"{found.overlaps:.0f} effective overlaps" in sentence
+
+
+def test_nodes_with_a_strong_disturber_come_after_those_without(result: run.Result) -> None:
+    found = strongest(result.findings)
+    assert found is not None
+    with_it = {
+        pod["spec"]["nodeName"]
+        for pod in result.recording.pods
+        if pod["status"]["phase"] == "Running"
+        and pod["metadata"]["labels"]["openwhisk/action"] == found.aggressor.split("/")[1]
+    }
+    scores = {node.name: node.score for node in result.answer.recommendation.nodes}
+    assert with_it
+    assert max(scores[name] for name in with_it) < max(scores.values())
+    assert result.answer.recommendation.nodes[0].name not in with_it
+
+
+def test_with_two_names_swapped_the_answer_follows(result: run.Result, swapped: run.Result) -> None:
+    other = {_SWAP[0]: _SWAP[1], _SWAP[1]: _SWAP[0]}
+    before = {
+        (other.get(each.victim, each.victim), other.get(each.aggressor, each.aggressor)): each
+        for each in result.findings
+    }
+    after = {(each.victim, each.aggressor): each for each in swapped.findings}
+    assert set(before) == set(after)
+    for pair, each in after.items():
+        assert each.interferes == before[pair].interferes, pair
+        assert each.overlaps == pytest.approx(before[pair].overlaps, rel=1e-9)
+        if each.interferes:
+            assert each.slowdown == pytest.approx(before[pair].slowdown, rel=0.02, abs=0.01), pair
+    first, second = strongest(result.findings), strongest(swapped.findings)
+    assert first is not None
+    assert second is not None
+    assert (second.victim, second.aggressor) == (
+        other.get(first.victim, first.victim),
+        other.get(first.aggressor, first.aggressor),
+    )
+    assert second.victim != first.victim
+    assert swapped.answer.recommendation.function == second.victim
+
+
+def test_the_command_ends_with_an_affinity_and_its_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLOCATE_STORE__PATH", str(tmp_path / "real.duckdb"))
+    assert run.demo(directory=tmp_path / "kept", serve=False) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"runs \d+% longer beside one always running", said)
+    assert "podAntiAffinity:" in said
+    assert "is rightly not taken for interference" in said
+    assert not (tmp_path / "real.duckdb").exists()
+    assert (tmp_path / "kept" / "colocation.duckdb").exists()
