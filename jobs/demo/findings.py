@@ -1,28 +1,19 @@
 """What the demo learned beside what the recording measured directly. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from featurestore.snapshot import Snapshot
+from rules.advice import Evidence
 from rules.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One ordered pair: what was learned, and *measured*, the direct measurement (None where there is none).
+    """One ordered pair: what was learned, *measured* directly (None where it was not), may the rules act upon it."""
 
-    Slowdowns are fractions of the undisturbed time; *interferes* is whether the rules may act upon it.
-    """
-
-    victim: str
-    aggressor: str
-    status: str
-    slowdown: float
-    low: float
-    high: float
-    probability: float
-    overlaps: float
+    evidence: Evidence
     interferes: bool
     measured: Mapping[str, Any] | None
 
@@ -36,29 +27,27 @@ def findings(
     for row in snapshot["pairs"].to_pylist():
         if row["cluster"] != cluster or row["node_type"] or row["victim"] == row["aggressor"]:
             continue
-        acted = (
-            row["status"] == "observed"
-            and (row["probability"] or 0.0) >= policy.probability
-            and row["slowdown"] >= policy.min_slowdown
-            and row["effective_overlaps"] >= policy.min_overlaps
-        )
-        found.append(
-            Finding(
-                row["victim"],
-                row["aggressor"],
-                row["status"],
-                _number(row["slowdown"]),
-                _number(row["low"]),
-                _number(row["high"]),
-                _number(row["probability"]),
-                row["effective_overlaps"],
-                acted,
-                direct.get((row["victim"], row["aggressor"])),
-            )
-        )
-    return sorted(
-        found, key=lambda each: (not each.interferes, -_sortable(each.slowdown), each.victim, each.aggressor)
+        told = {each.name: row[each.name] for each in fields(Evidence)}
+        told |= {name: float("nan") for name in ("slowdown", "low", "high", "probability") if row[name] is None}
+        evidence = Evidence(**told)
+        pair = (evidence.victim, evidence.aggressor)
+        found.append(Finding(evidence, _acted_upon(evidence, policy), direct.get(pair)))
+    return sorted(found, key=_strength)
+
+
+def _acted_upon(evidence: Evidence, policy: Policy) -> bool:
+    return (
+        evidence.status == "observed"
+        and evidence.probability >= policy.probability
+        and evidence.slowdown >= policy.min_slowdown
+        and evidence.effective_overlaps >= policy.min_overlaps
     )
+
+
+def _strength(each: Finding) -> tuple[bool, float, str, str]:
+    slowdown = each.evidence.slowdown
+    known = slowdown if slowdown == slowdown else float("-inf")
+    return not each.interferes, -known, each.evidence.victim, each.evidence.aggressor
 
 
 def strongest(found: Sequence[Finding]) -> Finding | None:
@@ -81,11 +70,3 @@ def agreement(found: Sequence[Finding], limit: float) -> tuple[int, int, int, in
     above = [each for each in found if each.measured is not None and each.measured["low"] > limit]
     below = [each for each in found if each.measured is not None and each.measured["high"] < limit]
     return sum(each.interferes for each in above), len(above), sum(each.interferes for each in below), len(below)
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def _sortable(value: float) -> float:
-    return value if value == value else float("-inf")

@@ -80,17 +80,17 @@ def _pairs(console: Console, result: "Result") -> None:
 
 
 def _row(each: Finding) -> tuple[str, ...]:
-    direct = each.measured
+    learned, direct = each.evidence, each.measured
     measured = (
         ("-", "-") if direct is None else (f"{direct['slowdown']:+.0%}", _interval(direct["low"], direct["high"]))
     )
     return (
-        each.victim,
-        each.aggressor,
-        f"{each.slowdown:+.0%}",
-        _interval(each.low, each.high),
-        f"{each.probability:.2f}",
-        f"{each.overlaps:.0f}",
+        learned.victim,
+        learned.aggressor,
+        f"{learned.slowdown:+.0%}",
+        _interval(learned.low, learned.high),
+        f"{learned.probability:.2f}",
+        f"{learned.effective_overlaps:.0f}",
         *measured,
     )
 

@@ -39,9 +39,9 @@ def test_the_strongest_pair_is_the_one_measured_to_be_the_strongest(result: run.
     found = strongest(result.findings)
     assert found is not None
     most = max(result.recording.measured, key=lambda row: row["slowdown"])
-    assert (found.victim, found.aggressor) == (most["victim"], most["aggressor"])
-    assert found.low < most["high"]
-    assert most["low"] < found.high
+    assert (found.evidence.victim, found.evidence.aggressor) == (most["victim"], most["aggressor"])
+    assert found.evidence.low < most["high"]
+    assert most["low"] < found.evidence.high
 
 
 def test_a_pair_measured_not_to_interfere_is_not_flagged(result: run.Result) -> None:
@@ -50,7 +50,7 @@ def test_a_pair_measured_not_to_interfere_is_not_flagged(result: run.Result) -> 
     assert quiet.measured is not None
     assert -0.05 < quiet.measured["low"] < quiet.measured["high"] < 0.05
     assert not quiet.interferes
-    assert quiet.aggressor not in str(result.answer.recommendation.affinity) or quiet.victim != (
+    assert quiet.evidence.aggressor not in str(result.answer.recommendation.affinity) or quiet.evidence.victim != (
         result.answer.recommendation.function
     )
 
@@ -59,9 +59,9 @@ def test_the_affinity_keeps_the_victim_from_its_strongest_disturber(result: run.
     found = strongest(result.findings)
     assert found is not None
     recommendation = result.answer.recommendation
-    assert recommendation.function == found.victim
+    assert recommendation.function == found.evidence.victim
     terms = recommendation.affinity["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    namespace, action = found.aggressor.split("/")
+    namespace, action = found.evidence.aggressor.split("/")
     matched = [
         {e["key"]: e.get("values") for e in term["podAffinityTerm"]["labelSelector"]["matchExpressions"]}
         for term in terms
@@ -74,13 +74,13 @@ def test_the_affinity_keeps_the_victim_from_its_strongest_disturber(result: run.
         reason.sentence
         for reason in recommendation.reasons
         if reason.evidence is not None
-        and (reason.evidence.victim, reason.evidence.aggressor) == (found.victim, found.aggressor)
+        and (reason.evidence.victim, reason.evidence.aggressor) == (found.evidence.victim, found.evidence.aggressor)
     ]
-    assert found.victim in sentence
-    assert found.aggressor in sentence
-    assert f"{found.slowdown:.0%} longer" in sentence
-    assert f"interval {found.low:.0%} to {found.high:.0%}" in sentence
-    assert f"{found.overlaps:.0f} effective overlaps" in sentence
+    assert found.evidence.victim in sentence
+    assert found.evidence.aggressor in sentence
+    assert f"{found.evidence.slowdown:.0%} longer" in sentence
+    assert f"interval {found.evidence.low:.0%} to {found.evidence.high:.0%}" in sentence
+    assert f"{found.evidence.effective_overlaps:.0f} effective overlaps" in sentence
 
 
 def test_nodes_with_a_strong_disturber_come_after_those_without(result: run.Result) -> None:
@@ -90,7 +90,7 @@ def test_nodes_with_a_strong_disturber_come_after_those_without(result: run.Resu
         pod["spec"]["nodeName"]
         for pod in result.recording.pods
         if pod["status"]["phase"] == "Running"
-        and pod["metadata"]["labels"]["openwhisk/action"] == found.aggressor.split("/")[1]
+        and pod["metadata"]["labels"]["openwhisk/action"] == found.evidence.aggressor.split("/")[1]
     }
     scores = {node.name: node.score for node in result.answer.recommendation.nodes}
     assert with_it
@@ -101,25 +101,28 @@ def test_nodes_with_a_strong_disturber_come_after_those_without(result: run.Resu
 def test_with_two_names_swapped_the_answer_follows(result: run.Result, swapped: run.Result) -> None:
     other = {_SWAP[0]: _SWAP[1], _SWAP[1]: _SWAP[0]}
     before = {
-        (other.get(each.victim, each.victim), other.get(each.aggressor, each.aggressor)): each
+        (
+            other.get(each.evidence.victim, each.evidence.victim),
+            other.get(each.evidence.aggressor, each.evidence.aggressor),
+        ): each
         for each in result.findings
     }
-    after = {(each.victim, each.aggressor): each for each in swapped.findings}
+    after = {(each.evidence.victim, each.evidence.aggressor): each for each in swapped.findings}
     assert set(before) == set(after)
     for pair, each in after.items():
         assert each.interferes == before[pair].interferes, pair
-        assert each.overlaps == pytest.approx(before[pair].overlaps, rel=1e-9)
+        assert each.evidence.effective_overlaps == pytest.approx(before[pair].evidence.effective_overlaps, rel=1e-9)
         if each.interferes:
-            assert each.slowdown == pytest.approx(before[pair].slowdown, rel=0.02, abs=0.01), pair
+            assert each.evidence.slowdown == pytest.approx(before[pair].evidence.slowdown, rel=0.02, abs=0.01), pair
     first, second = strongest(result.findings), strongest(swapped.findings)
     assert first is not None
     assert second is not None
-    assert (second.victim, second.aggressor) == (
-        other.get(first.victim, first.victim),
-        other.get(first.aggressor, first.aggressor),
+    assert (second.evidence.victim, second.evidence.aggressor) == (
+        other.get(first.evidence.victim, first.evidence.victim),
+        other.get(first.evidence.aggressor, first.evidence.aggressor),
     )
-    assert second.victim != first.victim
-    assert swapped.answer.recommendation.function == second.victim
+    assert second.evidence.victim != first.evidence.victim
+    assert swapped.answer.recommendation.function == second.evidence.victim
 
 
 def test_the_command_ends_with_an_affinity_and_its_reasons(
