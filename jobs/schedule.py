@@ -54,7 +54,7 @@ def _job(name: str, arguments: Sequence[str], every: timedelta, limit: timedelta
 
 
 def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `BadInput`, one line, before anything starts."""
+    """Serve until SIGTERM, SIGINT or SIGHUP; returns the exit code. Raises `BadInput`, one line, before anything starts."""
     logs.configure()
     process.admitted(settings)
     process.context_of(settings.serve)
@@ -82,7 +82,7 @@ class _Supervisor:
         self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
 
     def run(self, address: tuple[object, ...]) -> int:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: self._stopping.set())
         _log.info("listening", host=address[0], port=address[1], workers=self._workers)
         servers = Servers(self._start_server, self._workers, self._board.restarted)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 
@@ -50,7 +51,7 @@ class Servers:
 
     def __init__(self, start: Callable[[int], children.Process], count: int, restarted: Callable[[], None]) -> None:
         self._restarted = restarted
-        self._places = [Place(lambda slot=slot: start(slot)) for slot in range(count)]  # type: ignore[misc]
+        self._places = [Place(partial(start, slot)) for slot in range(count)]
 
     def look(self) -> int | None:
         """Replace what has ended; returns an exit code that makes going on pointless, else None."""

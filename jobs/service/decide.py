@@ -4,30 +4,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from featurestore.store.decisions import Decision
 from jobs.service.review import AdmissionRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision about a pod.
+    """One decision about a pod: what is *kept* of it, and what is answered.
 
-    *patch* is a JSON Patch, empty for none. *mode*, *outcome* (patched, unchanged, left_alone, failed_open) and
-    *reason* (a short stable word) are the labels it is counted under; *document* is the recommendation, which is
-    encoded for the history away from the admission path.
+    *patch* is a JSON Patch, empty for none. *reason* is a short stable word that it is counted under, beside its mode
+    and outcome (patched, unchanged, left_alone). The kept document is the recommendation, which is encoded for the
+    history away from the admission path.
     """
 
-    decision: str
-    at: datetime
-    cluster: str
-    namespace: str
-    pod: str
-    function: str
-    mode: str
-    snapshot: str
-    satisfiable: bool
-    outcome: str
+    kept: Decision
     reason: str
-    document: object
     patch: bytes = b""
     warnings: tuple[str, ...] = ()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from featurestore.store.decisions import Decision
 from jobs.service.decide import Decided
 from jobs.service.reservations import Reservations
 from jobs.service.review import AdmissionRequest, encode_patch
@@ -45,7 +46,7 @@ class Desk:
         answer = recommend(request, view, self._policy, decision=review.uid, at=at)
         if not dry_run:
             self._reserve(request, answer)
-        return Decided(
+        kept = Decision(
             decision=review.uid,
             at=at,
             cluster=request.cluster,
@@ -56,10 +57,9 @@ class Desk:
             snapshot=answer.snapshot,
             satisfiable=answer.satisfiable,
             outcome=answer.outcome,
-            reason=answer.cause or "none",
             document=answer,
-            patch=encode_patch(answer.patch),
         )
+        return Decided(kept, answer.cause or "none", encode_patch(answer.patch))
 
     def recommend(self, asked: RecommendationRequest) -> Recommendation:
         """Answer a person: as for admission, but what `observe` would only record is shown as `prefer`.

@@ -78,7 +78,7 @@ def decisions(history: History, recent: Callable[[], Sequence[Decided]], snapsho
             row["decision"]: row
             for row in (
                 *history(filters, limit + offset),
-                *({field: getattr(one, field) for field in DECISIONS.names} for one in recent()),
+                *({field: getattr(one.kept, field) for field in DECISIONS.names} for one in recent()),
             )
             if all(row[name] == value for name, value in filters.items())
         }

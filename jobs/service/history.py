@@ -30,22 +30,7 @@ class History:
 
         Raises `BadInput` where the directory cannot be written.
         """
-        self._spool.append(
-            decisions.Decision(
-                one.decision,
-                one.at,
-                one.cluster,
-                one.namespace,
-                one.pod,
-                one.function,
-                one.mode,
-                one.snapshot,
-                one.satisfiable,
-                one.outcome,
-                one.document,
-            )
-            for one in batch
-        )
+        self._spool.append(one.kept for one in batch)
 
     def close(self) -> None:
         """Hand over what is left."""

@@ -6,7 +6,7 @@ Only what answers need is kept of each object, so that 50,000 pods stay small an
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Generic, TypeVar
 
 import msgspec
 import structlog
@@ -38,15 +38,15 @@ class _Service(msgspec.Struct):
 
 _SERVICES = msgspec.json.Decoder(_Service)
 ServiceKey = tuple[str, str]
+K = TypeVar("K")
+T = TypeVar("T")
 
 
-class Held:
+class Held(Generic[K, T]):
     """Objects of one kind by key; *read* gives key and value, or raises for one odd object, which is left out."""
 
-    def __init__(
-        self, kind: str, read: Callable[[msgspec.Raw], tuple[Any, Any]], changed: Callable[[], None]
-    ) -> None:
-        self.items: dict[Any, Any] = {}
+    def __init__(self, kind: str, read: Callable[[msgspec.Raw], tuple[K, T]], changed: Callable[[], None]) -> None:
+        self.items: dict[K, T] = {}
         self.refused = 0
         self._kind = kind
         self._read = read
@@ -72,7 +72,7 @@ class Held:
             self.items[key] = value
             self._changed()
 
-    def _readable(self, raw: msgspec.Raw) -> tuple[Any, Any] | None:
+    def _readable(self, raw: msgspec.Raw) -> tuple[K, T] | None:
         try:
             return self._read(raw)
         except (ColocationError, msgspec.MsgspecError) as error:
@@ -142,7 +142,7 @@ class Live:
         for watcher in self._watchers.values():
             watcher.stop()
 
-    def _watcher(self, source: Source, name: str, path: str, held: Held, fields: str = "") -> Watcher:
+    def _watcher(self, source: Source, name: str, path: str, held: Held[K, T], fields: str = "") -> Watcher:
         def replace(raws: Sequence[msgspec.Raw]) -> None:
             self.lists[name] += 1
             held.replace(raws)

@@ -21,13 +21,14 @@ from jobs.service.periodic import Periodic, Signature, signature
 from pipeline.errors import BadInput
 
 V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 _log = structlog.get_logger(__name__)
 
 
-class Prepare(Protocol[V]):  # type: ignore[misc]  # V is only returned
+class Prepare(Protocol[V_co]):
     """Prepare the view of one cluster from *snapshot* and, where it is watched, from the live cluster."""
 
-    def __call__(self, snapshot: Snapshot, cluster: str, at: datetime, /) -> V: ...
+    def __call__(self, snapshot: Snapshot, cluster: str, at: datetime, /) -> V_co: ...
 
 
 @dataclass(frozen=True, slots=True)

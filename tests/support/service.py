@@ -11,10 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 
 from featurestore.snapshot import Snapshot, empty
+from featurestore.store.decisions import Decision
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.counts import Tally
@@ -27,24 +29,21 @@ from jobs.service.tls import Protocol
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def decided(request: AdmissionRequest, **changes: Any) -> Decided:
+def decided(
+    request: AdmissionRequest,
+    *,
+    mode: str = "prefer",
+    outcome: str = "patched",
+    at: datetime = AT,
+    patch: bytes = b'[{"op":"add","path":"/metadata/labels/decided","value":"yes"}]',
+) -> Decided:
     """A decision that adds one label."""
-    given: dict[str, Any] = {
-        "decision": request.uid,
-        "at": AT,
-        "cluster": "c1",
-        "namespace": request.namespace,
-        "pod": request.name,
-        "function": "guest/hello",
-        "mode": "prefer",
-        "snapshot": "v1",
-        "satisfiable": True,
-        "outcome": "patched",
-        "reason": "none",
-        "document": {"why": "a test"},
-        "patch": b'[{"op":"add","path":"/metadata/labels/decided","value":"yes"}]',
-    }
-    return Decided(**{**given, **changes})
+    kept = Decision(
+        decision=request.uid, at=at, cluster="c1", namespace=request.namespace, pod=request.name,
+        function="guest/hello", mode=mode, snapshot="v1", satisfiable=True, outcome=outcome,
+        document={"why": "a test"},
+    )  # fmt: skip
+    return Decided(kept, "none", patch)
 
 
 class Fakes:
@@ -55,6 +54,12 @@ class Fakes:
         self.tally = Tally()
         self.metrics = Metrics(self.tally, directory, 0, 100)
         self.metrics.seen(self.snapshot)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was asked, and decide rightly again."""
+        for name, value in msgspec.structs.asdict(Tally()).items():
+            setattr(self.tally, name, value)
         self.asked: list[AdmissionRequest] = []
         self.dry: list[bool] = []
         self.kept: list[Decided] = []

@@ -14,15 +14,22 @@ from jobs.service.review import AdmissionRequest
 from tests.support.service import Fakes, decided, encoded, review, running
 
 
-@pytest.fixture
-def fakes() -> Fakes:
-    return Fakes()
-
-
-@pytest.fixture
-def client(fakes: Fakes) -> Iterator[httpx.Client]:
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Fakes, httpx.Client]]:
+    fakes = Fakes()
     with running(fakes.parts()) as url, httpx.Client(base_url=url) as client:
-        yield client
+        yield fakes, client
+
+
+@pytest.fixture
+def fakes(served: tuple[Fakes, httpx.Client]) -> Fakes:
+    served[0].reset()
+    return served[0]
+
+
+@pytest.fixture
+def client(served: tuple[Fakes, httpx.Client]) -> httpx.Client:
+    return served[1]
 
 
 def test_a_real_review_is_answered_with_its_uid_and_a_patch_that_applies(
@@ -42,7 +49,7 @@ def test_a_real_review_is_answered_with_its_uid_and_a_patch_that_applies(
     pod = json.loads(body)["request"]["object"]
     patched = jsonpatch.apply_patch(pod, json.loads(base64.b64decode(response["patch"])))
     assert patched["metadata"]["labels"] == {"env": "test", "decided": "yes"}
-    assert [one.decision for one in fakes.kept] == ["1299d386-525b-4032-98ae-1949f69f9cfc"]
+    assert [one.kept.decision for one in fakes.kept] == ["1299d386-525b-4032-98ae-1949f69f9cfc"]
     assert fakes.asked[0].namespace == "default"
 
 

@@ -20,7 +20,7 @@ def test_what_waits_is_written_in_batches_in_order() -> None:
     assert all(spool(_one(number)) for number in range(2500))
     spool.flush()
     assert [len(batch) for batch in batches] == [1000, 1000, 500]
-    assert [one.decision for batch in batches for one in batch] == [f"u-{number}" for number in range(2500)]
+    assert [one.kept.decision for batch in batches for one in batch] == [f"u-{number}" for number in range(2500)]
     spool.flush()
     assert batches[3:] == [[]]
 
@@ -30,7 +30,7 @@ def test_beyond_the_room_decisions_are_refused_until_there_is_some() -> None:
     assert [spool(_one(number)) for number in range(3)] == [True, True, False]
     spool.flush()
     assert spool(_one(4))
-    assert [one.decision for one in spool.recent] == ["u-0", "u-1", "u-2", "u-4"]
+    assert [one.kept.decision for one in spool.recent] == ["u-0", "u-1", "u-2", "u-4"]
 
 
 def test_a_batch_that_cannot_be_written_is_told() -> None:
@@ -49,7 +49,7 @@ def test_a_batch_that_cannot_be_written_is_told() -> None:
 
 def test_the_thread_writes_by_itself_and_the_rest_at_the_end() -> None:
     written: list[str] = []
-    spool = Spool(lambda batch: written.extend(one.decision for one in batch), lambda _: None, seconds=0.01)
+    spool = Spool(lambda batch: written.extend(one.kept.decision for one in batch), lambda _: None, seconds=0.01)
     spool.start()
     spool(_one(1))
     wait_until(lambda: written == ["u-1"])
