@@ -54,7 +54,7 @@ def _job(name: str, arguments: Sequence[str], every: timedelta, limit: timedelta
 
 
 def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> int:
-    """Serve until SIGTERM, SIGINT or SIGHUP; returns the exit code. Raises `BadInput`, one line, before anything starts."""
+    """Serve until SIGTERM, SIGINT or SIGHUP; returns the exit code. Raises `BadInput` before anything starts."""
     logs.configure()
     process.admitted(settings)
     process.context_of(settings.serve)
