@@ -1,6 +1,7 @@
 """``colocate demo``: the whole pipeline on the recorded cluster, ending with a rule and its reasons."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ def demo(*, directory: Path | None, serve: bool, swap: tuple[str, str] | None = 
         if serve:
             from jobs.schedule import serve as keep_up
 
+            sys.stdout.write(f"Serving what was learned, with the settings in {path}; interrupt to end.\n")
+            sys.stdout.flush()
             return keep_up(settings, path, schedule=False)
     return collect.exit_code(result.outcomes)
 

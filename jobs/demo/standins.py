@@ -11,7 +11,7 @@ from typing import Any
 from jobs.demo.httpd import Answer
 from jobs.demo.recorded import Recording, Request
 
-_NODES, _PODS = "/api/v1/nodes", "/api/v1/pods"
+_NODES, _PODS, _SERVICES = "/api/v1/nodes", "/api/v1/pods", "/api/v1/services"
 
 
 def kubernetes(recording: Recording, closing: threading.Event) -> Answer:
@@ -19,6 +19,7 @@ def kubernetes(recording: Recording, closing: threading.Event) -> Answer:
     lists: Mapping[str, tuple[str, Sequence[Any]]] = {
         _NODES: ("Node", recording.nodes),
         _PODS: ("Pod", recording.pods),
+        _SERVICES: ("Service", ()),
     }
 
     def answer(path: str, parameters: Mapping[str, str]) -> tuple[int, bytes]:

@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from jobs.demo.recorder import assemble, plan, session
 from jobs.demo.recorder.functions import FUNCTIONS
@@ -41,30 +42,33 @@ def record(given: argparse.Namespace) -> int:
     for directory in (kept, scratch):
         directory.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + given.minutes * 60
-    for number, each in enumerate(planned, 1):
-        path = kept / f"{each.key}.json.gz"
-        if path.exists():
-            continue
-        if time.monotonic() > deadline:
+    missing = [each for each in planned if not (kept / f"{each.key}.json.gz").exists()]
+    for number, each in enumerate(missing, len(planned) - len(missing) + 1):
+        recorded = _quietly(each, given, scratch, deadline)
+        if recorded is None:
             sys.stdout.write(f"{number - 1} of {len(planned)} sessions are recorded; run again for the others\n")
             return 3
-        parts = plan.parts(each, given.seed, given.scale)
-        rejected = 0
-        while True:
-            recorded = session.record(each, parts, given.seed, scratch)
-            if recorded["foreign"] <= given.foreign or time.monotonic() > deadline:
-                break
-            rejected += 1
-            sys.stdout.write(f"{each.key}: others used {recorded['foreign']:.1%} of the cores; once more\n")
-            session.settle(0.5)
-        if recorded["foreign"] > given.foreign:
-            continue
-        assemble.write_json(path, {**recorded, "rejected": rejected, "seed": given.seed, "scale": given.scale})
+        assemble.write_json(kept / f"{each.key}.json.gz", recorded)
         sys.stdout.write(f"{number}/{len(planned)} {each.key}\n")
         session.settle(0.05)
-    recorded_all = [assemble.read_json(kept / f"{each.key}.json.gz") for each in planned]
-    assemble.write(given.out, recorded_all)
+    assemble.write(given.out, [assemble.read_json(kept / f"{each.key}.json.gz") for each in planned])
     return 0
+
+
+def _quietly(
+    planned: plan.Session, given: argparse.Namespace, scratch: Path, deadline: float
+) -> dict[str, Any] | None:
+    """Run one session until others leave the cores to it; None when no more may be started."""
+    parts = plan.parts(planned, given.seed, given.scale)
+    rejected = 0
+    while time.monotonic() < deadline:
+        recorded = session.record(planned, parts, given.seed, scratch)
+        if recorded["foreign"] <= given.foreign:
+            return {**recorded, "rejected": rejected, "seed": given.seed, "scale": given.scale}
+        rejected += 1
+        sys.stdout.write(f"{planned.key}: others used {recorded['foreign']:.1%} of the cores; once more\n")
+        session.settle(0.5)
+    return None
 
 
 if __name__ == "__main__":

@@ -113,3 +113,10 @@ def test_the_collectors_find_the_recorded_processor_time_in_a_real_prometheus(
     # does between invocations counts too.
     assert {name.split("/")[1]: cpu for name, cpu in found} == pytest.approx(spent, rel=0.15)
     assert {name for name, _ in found} == set(THREADS) <= set(FUNCTIONS)
+
+
+def test_a_session_that_others_disturbed_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--out", str(tmp_path), "--functions", "shop/poll,shop/journal", "--repeats", "1", "--scale", "0.05"]
+    assert recorder.main([*arguments, "--foreign=-1", "--minutes", "0.02"]) == 3
+    assert "of the cores; once more" in capsys.readouterr().out
+    assert list((tmp_path / "sessions").iterdir()) == []
