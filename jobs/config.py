@@ -182,6 +182,10 @@ class AdviceSettings(Group):
     excluded_namespaces: tuple[str, ...] = Field(
         ("kube-system", "colocation-system"), description="namespaces left alone"
     )
+    across_namespaces: tuple[str, ...] = Field(
+        (),
+        description="namespaces whose pods may get terms that reach other namespaces (a quota scope can forbid them)",
+    )
 
 
 class ServeSettings(Group):

@@ -60,9 +60,7 @@ def examine(settings: Settings, now: datetime) -> Iterator[Finding]:
     yield from _store(settings, now)
     for cluster in settings.clusters:
         for source, check in _SOURCES.items():
-            yield from _guarded(
-                cluster.name, source, lambda check=check, cluster=cluster: check(settings, cluster, now)
-            )
+            yield from _guarded(cluster.name, source, partial(check, settings, cluster, now))
     if not settings.clusters:
         yield Finding("", "settings", "clusters", "failed", "none is configured", "name one as [[clusters]]")
 

@@ -107,9 +107,10 @@ def openwhisk(settings: OpenWhiskSettings, namespace: OpenWhiskNamespace) -> Ope
     )
 
 
-def policy(settings: Settings, mode: Mode | None = None) -> Policy:
-    """Return the rules' limits; *mode* stands for the configured ones, everywhere."""
+def policy(settings: Settings, cluster: str, mode: Mode | None = None) -> Policy:
+    """Return the rules' limits for *cluster*; *mode* stands for the configured ones, everywhere."""
     advice = settings.advice
+    given = next((each.kubernetes for each in settings.clusters if each.name == cluster), None)
     return Policy(
         mode=mode or advice.mode,
         namespaces={} if mode else advice.namespaces,
@@ -118,8 +119,10 @@ def policy(settings: Settings, mode: Mode | None = None) -> Policy:
         min_slowdown=settings.learn.min_effect,
         topology_key=advice.topology_key,
         label_prefix=advice.label_prefix,
+        function_labels=(given or KubernetesSettings()).function_labels,
         stale_after=advice.stale_after,
         excluded_namespaces=advice.excluded_namespaces,
+        across=frozenset(advice.across_namespaces),
     )
 
 

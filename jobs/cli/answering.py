@@ -39,7 +39,7 @@ def recommend(
     held = settings(context)
     known = snapshot(held)
     chosen = cluster_of(cluster, held, known)
-    policy = wire.policy(held, mode=mode or "prefer")
+    policy = wire.policy(held, chosen, mode=mode or "prefer")
     text = typer.get_text_stream("stdin").read() if str(file) == "-" else None
     answers = [
         answer(manifest, known, policy, cluster=chosen, namespace=namespace, at=utc_now())
