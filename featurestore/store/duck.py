@@ -44,7 +44,7 @@ def staging(spill: Path | None = None) -> Iterator[DuckDBPyConnection]:
         "temp_directory": str(spill) if spill is not None else "",
     }
     with duckdb.connect(":memory:", config=config) as con:
-        con.execute("SET TimeZone = 'UTC'")
+        con.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")  # the bar goes to stdout, unasked
         yield con
 
 

@@ -10,6 +10,7 @@ only says from where the next collection reads; it never moves back.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import cast
 
 import pyarrow.compute as pc
@@ -21,6 +22,9 @@ from featurestore.store.duck import Store, staging
 from pipeline.records import Batch
 
 _log = structlog.get_logger(__name__)
+
+#: Activations that one transaction writes at most: about a second's work.
+PART = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,15 @@ class Written:
     noise: int = 0
     late: int = 0
 
+    def __add__(self, other: "Written") -> "Written":
+        return Written(
+            self.rows + other.rows,
+            self.duplicates + other.duplicates,
+            self.refused + other.refused,
+            self.noise + other.noise,
+            self.late + other.late,
+        )
+
 
 def ingest(
     store: Store,
@@ -54,7 +67,8 @@ def ingest(
     The watermark of (*source*, default the table's name; ``batch.scope``) moves to ``batch.watermark``, never back,
     and where *started* is given a run from then to *collected* is recorded, both in the same transaction. Raises
     `pipeline.errors.BadInput` for a file that holds no records, and as `Store.write` does; then nothing of the batch
-    was written.
+    was written. Only more than `PART` activations, such as a long history that is imported, take several
+    transactions, the last of which moves the watermark; being killed between them is mended by the repetition.
     """
     source = source or batch.table
 
@@ -68,8 +82,11 @@ def ingest(
         return written
 
     with staging(store.spill) as con:
-        work = _prepare(con, cluster, batch, collected, overlap, source)
-        return store.write(lambda con: finish(con, work(con)), prepared=con)
+        *parts, last = _prepare(con, cluster, batch, collected, overlap, source)
+        written = Written()
+        for part in parts:
+            written += store.write(part, prepared=con)
+        return store.write(lambda con: finish(con, written + last(con)), prepared=con)
 
 
 Work = Callable[[DuckDBPyConnection], Written]
@@ -77,7 +94,7 @@ Work = Callable[[DuckDBPyConnection], Written]
 
 def _prepare(
     con: DuckDBPyConnection, cluster: str, batch: Batch, collected: datetime, overlap: timedelta, source: str
-) -> Work:
+) -> list[Work]:
     if batch.table == "activations":
         return _activations(con, cluster, batch, collected, overlap, source)
     listed, unusable = objects.stage(con, batch)
@@ -89,7 +106,7 @@ def _prepare(
         rows = merge(con, whole) if listed or whole.whole else 0
         return Written(rows, max(0, given - unusable - rows), unusable)
 
-    return work
+    return [work]
 
 
 def _listed_at(batch: Batch, collected: datetime) -> datetime:
@@ -101,21 +118,20 @@ def _listed_at(batch: Batch, collected: datetime) -> datetime:
 
 def _activations(
     con: DuckDBPyConnection, cluster: str, batch: Batch, collected: datetime, overlap: timedelta, source: str
-) -> Work:
+) -> list[Work]:
     if batch.rows is not None:
         openwhisk.stage_rows(con, batch.rows)
     elif batch.files:
         openwhisk.stage_files(con, batch.files)
     else:
-        return lambda _: Written()
+        return [lambda _: Written()]
     verdicts = dict(con.execute("SELECT verdict, count(*) FROM staged GROUP BY verdict").fetchall())
     good, noise = verdicts.pop(None, 0), verdicts.pop(openwhisk.NOISE, 0)
     if verdicts:
         _log.warning("activation records refused", cluster=cluster, scope=batch.scope, reasons=verdicts)
-    _deduplicate(con)
-    [[first, last]] = con.execute('SELECT min("start"), max("start") FROM staged WHERE verdict IS NULL').fetchall()
+    twice = _deduplicate(con)
 
-    def work(con: DuckDBPyConnection) -> Written:
+    def work(con: DuckDBPyConnection, first: datetime | None, last: datetime | None) -> Written:
         before = queries.watermark(con, cluster, source, batch.scope)
         values = {"cluster": cluster, "first": first, "last": last}
         late = 0
@@ -127,21 +143,43 @@ def _activations(
             f"INSERT INTO activations SELECT $cluster, * EXCLUDE (verdict), $collected FROM {_FRESH}",
             values | {"collected": collected},
         ).fetchall()
-        return Written(rows, good - rows, sum(verdicts.values()), noise, late)
+        return Written(rows=rows, duplicates=-rows, late=late)
 
-    return work
+    seen = Written(duplicates=good, refused=sum(verdicts.values()), noise=noise)
+    *parts, end = [partial(work, first=first, last=last) for first, last in _ranges(con, good - twice)]
+    return [*parts, lambda con: seen + end(con)]
 
 
 # Only the batch's own range of starts is looked through, which the zone maps of the large table find quickly.
 _FRESH = """
 staged ANTI JOIN (
     SELECT activation_id FROM activations WHERE cluster = $cluster AND "start" BETWEEN $first AND $last
-) AS known USING (activation_id) WHERE verdict IS NULL
+) AS known USING (activation_id) WHERE verdict IS NULL AND "start" BETWEEN $first AND $last
 """
 
 
-def _deduplicate(con: DuckDBPyConnection) -> None:
-    """Keep the last of the records in ``staged`` that share an id; hashes first, since almost always none does."""
+def _ranges(con: DuckDBPyConnection, rows: int) -> list[tuple[datetime | None, datetime | None]]:
+    """Cut the starts in ``staged`` into closed ranges of about `PART` rows, no start in two of them."""
+    [[first, last]] = con.execute('SELECT min("start"), max("start") FROM staged WHERE verdict IS NULL').fetchall()
+    if rows <= PART:
+        return [(first, last)]
+    cuts = con.execute(
+        """
+        SELECT DISTINCT "start" FROM (
+            SELECT "start", row_number() OVER (ORDER BY "start") AS place FROM staged WHERE verdict IS NULL
+        ) WHERE place % ? = 0 AND "start" < ? ORDER BY "start"
+        """,
+        [PART, last],
+    ).fetchall()
+    ends = [*(cut for (cut,) in cuts), last]
+    return list(zip([first, *(end + timedelta(microseconds=1) for end in ends[:-1])], ends, strict=True))
+
+
+def _deduplicate(con: DuckDBPyConnection) -> int:
+    """Keep the last of the records in ``staged`` that share an id, and return how many went.
+
+    Hashes are compared first, since almost always none is there twice.
+    """
     con.execute(
         """
         CREATE OR REPLACE TEMP TABLE twice AS
@@ -151,7 +189,8 @@ def _deduplicate(con: DuckDBPyConnection) -> None:
         ) GROUP BY activation_id HAVING count(*) > 1
         """
     )
-    con.execute(
+    [[gone]] = con.execute(
         "DELETE FROM staged USING twice"
         " WHERE staged.activation_id = twice.activation_id AND staged.rowid <> kept AND verdict IS NULL"
-    )
+    ).fetchall()
+    return int(gone)

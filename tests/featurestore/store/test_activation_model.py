@@ -2,26 +2,29 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurestore.store import openwhisk
+from featurestore.store import ingest, openwhisk
 from featurestore.store.duck import Store, staging
 from featurestore.store.ingest import Written
-from tests.support.stores import page, put_pages, record, select
+from tests.support.stores import NOON, NOON_MS, page, put_pages, record, select
 
 #: A record by its number (its id and start) and version, so that the same one may come with other content.
 BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3)), max_size=12), min_size=1, max_size=4)
 
 
 @settings(max_examples=25, deadline=None)
-@given(batches=BATCHES, split=st.integers(1, 5))
+@given(batches=BATCHES, split=st.integers(1, 5), part=st.sampled_from([1, 3, 1000]))
 def test_the_first_batch_with_an_id_wins_and_in_a_batch_the_last(
-    batches: list[list[tuple[int, int]]], split: int
+    batches: list[list[tuple[int, int]]], split: int, part: int
 ) -> None:
     model: dict[str, str] = {}
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, mock.patch.object(ingest, "PART", part):
         store = Store(Path(place) / "s.duckdb")
         for batch in batches:
             records = [record(number, version=str(version)) for number, version in batch]
@@ -35,6 +38,31 @@ def test_the_first_batch_with_an_id_wins_and_in_a_batch_the_last(
             model |= fresh
         stored = select(store, "SELECT activation_id, version FROM activations")
         assert sorted(stored) == sorted(model.items())
+
+
+def test_a_long_history_takes_several_transactions_and_the_watermark_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "PART", 10)
+    store = Store(tmp_path / "s.duckdb")
+    starts = [*range(25), *range(25)]  # two records at each start are not parted
+    history = [record(n, start=NOON_MS + start, end=NOON_MS + start) for n, start in enumerate(starts)]
+    file = page(tmp_path / "p.json", history)
+    whole, held = Store.write, []
+
+    def write(self: Store, work: Any, prepared: Any = None) -> Any:
+        held.append(
+            select(self, "SELECT count(*) FROM activations") + select(self, "SELECT count(*) FROM watermarks")
+        )
+        return whole(self, work, prepared)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "write", write)
+        assert put_pages(store, file, watermark=NOON) == Written(rows=50)
+    assert held == [[(before,), (0,)] for before in (0, 10, 20, 30, 40)]
+    assert put_pages(store, file, watermark=NOON) == Written(duplicates=50)
+    assert select(store, "SELECT count(*), count(DISTINCT activation_id) FROM activations") == [(50, 50)]
+    assert len(select(store, "FROM watermarks")) == 1
 
 
 def test_rows_keep_the_order_of_files_and_records(tmp_path: Path) -> None:
