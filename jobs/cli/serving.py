@@ -21,7 +21,7 @@ def serve(
     ] = True,
 ) -> None:
     """Serve the admission webhook, the API and the metrics; collect and learn on a schedule."""
-    from jobs.schedule import serve as run
+    from jobs.supervisor.main import serve as run
 
     root = context.find_root().obj
     raise typer.Exit(run(settings(context), root if isinstance(root, Path) else None, schedule=schedule))

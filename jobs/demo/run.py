@@ -44,7 +44,7 @@ def demo(*, directory: Path | None, serve: bool, swap: tuple[str, str] | None = 
         result = run(recording, settings)
         show.show(result)
         if serve:
-            from jobs.schedule import serve as keep_up
+            from jobs.supervisor.main import serve as keep_up
 
             sys.stdout.write(f"Serving what was learned, with the settings in {path}; interrupt to end.\n")
             sys.stdout.flush()

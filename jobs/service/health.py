@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from jobs.status import SourceHealth
+from jobs.supervisor.status import SourceHealth
 
 
 def from_table(table: pa.Table) -> list[SourceHealth]:

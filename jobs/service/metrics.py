@@ -9,10 +9,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from featurestore.snapshot import Snapshot
-from jobs import status
 from jobs.service import counts
 from jobs.service.families import admission, freshness, learned, schedule, sources
 from jobs.service.health import from_table, newest
+from jobs.supervisor import status
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

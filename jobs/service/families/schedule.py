@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from jobs.status import Status
+from jobs.supervisor.status import Status
 
 _BY = ("job",)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from jobs.status import SourceHealth
+from jobs.supervisor.status import SourceHealth
 
 _BY = ("cluster", "source")
 

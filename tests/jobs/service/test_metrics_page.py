@@ -8,11 +8,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs import status
 from jobs.service import counts
 from jobs.service.counts import BUCKETS, Tally
 from jobs.service.metrics import Metrics
-from jobs.status import JobStatus, SourceHealth, Status
+from jobs.supervisor import status
+from jobs.supervisor.status import JobStatus, SourceHealth, Status
 from tests.support.service import AT, Fakes, encoded, review, running
 from tests.support.snapshots import snapshot
 

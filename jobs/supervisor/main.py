@@ -9,48 +9,28 @@ import signal
 import tempfile
 import threading
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 
 import structlog
 
 from featurestore.store import queries
 from featurestore.store.duck import Store
-from jobs import children, logs
-from jobs.board import Board
-from jobs.clockwork import Clockwork, Job, names
+from jobs import logs
 from jobs.config import Settings
 from jobs.service import history, listening, process
 from jobs.service.health import from_table
 from jobs.service.metrics import Metrics
 from jobs.service.periodic import Periodic
-from jobs.serving import Servers
+from jobs.supervisor import children
+from jobs.supervisor.board import Board
+from jobs.supervisor.clockwork import Clockwork, Job, names
+from jobs.supervisor.schedule import plan
+from jobs.supervisor.servers import Servers
 
 _log = structlog.get_logger(__name__)
 
 #: How often the serving processes are looked at, and decisions are written to the history, in seconds.
 _LOOK, _FLUSH = 0.2, 10.0
-
-
-def plan(settings: Settings, config_path: Path | None) -> list[Job]:
-    """Return what runs when: one job a source that is configured, over all clusters, and learning after them."""
-    schedule = settings.schedule
-    config = ("--config", str(config_path)) if config_path is not None else ()
-    every: dict[str, timedelta] = {}
-    if any(cluster.kubernetes is not None for cluster in settings.clusters):
-        every |= {"nodes": schedule.nodes, "workflows": schedule.workflows, "placements": schedule.placements}
-    if any(cluster.prometheus is not None for cluster in settings.clusters):
-        every["usage"] = schedule.usage
-    if any(cluster.openwhisk is not None for cluster in settings.clusters):
-        every["activations"] = schedule.activations
-    if not every:
-        return []
-    jobs = [_job(name, (*config, "collect", name), span, schedule.job_limit) for name, span in every.items()]
-    return [*jobs, _job("learn", (*config, "learn"), schedule.learn, schedule.job_limit, after_first=True)]
-
-
-def _job(name: str, arguments: Sequence[str], every: timedelta, limit: timedelta, after_first: bool = False) -> Job:
-    return Job(name, "jobs.cli", tuple(arguments), every, limit, after_first)
 
 
 def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> int:

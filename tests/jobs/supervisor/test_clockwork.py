@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs import children, clockwork, status
-from jobs.board import Board, outcome
-from jobs.children import Ended
-from jobs.clockwork import Clockwork, Job, names
-from jobs.status import Status
+from jobs.supervisor import children, clockwork, status
+from jobs.supervisor.board import Board, outcome
+from jobs.supervisor.children import Ended
+from jobs.supervisor.clockwork import Clockwork, Job, names
+from jobs.supervisor.status import Status
 from tests.support.processes import alive
 from tests.support.service import wait_until
 

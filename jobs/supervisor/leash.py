@@ -1,4 +1,6 @@
-"""Runs a module as a child that does not outlive its supervisor: ``python -m jobs.leash PARENT MODULE ARGUMENT...``
+"""Runs a module as a child that does not outlive its supervisor.
+
+``python -m jobs.supervisor.leash PARENT MODULE ARGUMENT...``
 
 On Linux the kernel kills the child when the thread that started it ends (``PR_SET_PDEATHSIG``), also where the
 supervisor was killed itself. It is set here and not between fork and exec, which is not safe in a process with

@@ -6,7 +6,7 @@ from functools import partial
 
 import structlog
 
-from jobs import children
+from jobs.supervisor import children
 
 _log = structlog.get_logger(__name__)
 

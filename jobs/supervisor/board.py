@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 
-from jobs import status
-from jobs.children import Ended
+from jobs.supervisor import status
+from jobs.supervisor.children import Ended
 
 #: Outcome of a job by the exit code of its command; any other is a failure.
 OUTCOMES = {0: "ok", 3: "partial"}
@@ -18,7 +18,7 @@ def outcome(ended: Ended) -> str:
 
 
 class Board:
-    """Keeps the `jobs.status.Status` and writes it to *path* after every change."""
+    """Keeps the `jobs.supervisor.status.Status` and writes it to *path* after every change."""
 
     def __init__(self, path: Path, names: Iterable[str], now: Callable[[], float] = time.time) -> None:
         self._path = path

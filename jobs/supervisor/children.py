@@ -29,7 +29,7 @@ def start(module: str, arguments: Sequence[str], pass_fds: Sequence[int] = (), *
 
     The child reads nothing, and writes where the supervisor does; when *quiet*, on standard error alone.
     """
-    command = [sys.executable, "-m", "jobs.leash", str(os.getpid()), module, *arguments]
+    command = [sys.executable, "-m", "jobs.supervisor.leash", str(os.getpid()), module, *arguments]
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -16,8 +16,8 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
-from jobs.board import Board, outcome
-from jobs.children import Runner
+from jobs.supervisor.board import Board, outcome
+from jobs.supervisor.children import Runner
 
 _log = structlog.get_logger(__name__)
 
