@@ -423,7 +423,7 @@ def _simulate(
         if users > 0:
             now = 1.0 + (backend - 1.0) * min(1.0, max(0.0, (in_backend - 0.25 * users) / (0.5 * users)))
         for other in range(nodes):
-            if other == k and (ending or started >= 0) or now != pressed and busy[other] > 0:
+            if (other == k and (ending or started >= 0)) or (now != pressed and busy[other] > 0):
                 for slot in range(busy[other]):
                     left[running[other, slot]] -= rates[running[other, slot]] * (t - last[other])
                 last[other] = t

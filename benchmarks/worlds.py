@@ -1,22 +1,30 @@
 """From simulated records to the estimator's designs: what the engine does, without stores."""
 
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from benchmarks.simulator import Records
 from featurestore import concurrency
+from featurestore.decision import PairTable
 from featurestore.evidence import Options, VictimDesign, VictimFit
 from featurestore.exposure import sweep
 from featurestore.interference import fit_victim
+from featurestore.pairs import learn
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def designs(records: Records, node_type: Ints, functions: int) -> list[VictimDesign]:
-    """Return one design per function; activations on an unknown node are no evidence and no co-runner."""
+def designs(records: Records, node_type: Ints, functions: int, execution: Floats | None = None) -> list[VictimDesign]:
+    """Return one design per function; activations on an unknown node are no evidence and no co-runner.
+
+    *execution* [n] replaces the recorded times (seconds).
+    """
+    if execution is None:
+        execution = records.end - records.start - records.initialisation
     at = np.flatnonzero(records.node >= 0)
     function = records.function[at]
     start, end = records.start[at], records.end[at]
@@ -38,7 +46,7 @@ def designs(records: Records, node_type: Ints, functions: int) -> list[VictimDes
             VictimDesign(
                 victim=victim,
                 functions=functions,
-                execution=np.maximum(records.end[which] - records.start[which] - records.initialisation[which], 0.0),
+                execution=np.maximum(execution[which], 0.0),
                 start=records.start[which],
                 end=records.end[which],
                 cold=records.cold[which],
@@ -59,12 +67,47 @@ def _ranges(first: Ints, length: Ints) -> Ints:
     if not length.sum():
         return np.zeros(0, np.int64)
     stop = np.cumsum(length)
-    return np.arange(stop[-1]) + np.repeat(first - (stop - length), length)
+    ranges: Ints = np.arange(stop[-1]) + np.repeat(first - (stop - length), length)
+    return ranges
 
 
 def fits(
-    records: Records, node_type: Ints, functions: int, options: Options | None = None
-) -> Sequence[VictimFit]:
-    """Return the fits of all victims."""
+    records: Records,
+    node_type: Ints,
+    functions: int,
+    options: Options | None = None,
+    execution: Floats | None = None,
+    threads: int = 2,
+) -> list[VictimFit]:
+    """Return the fits of all victims, made on *threads* threads with one BLAS thread each."""
     whole = concurrency.build(records.function, records.start, records.end, functions)
-    return [fit_victim(design, whole, options) for design in designs(records, node_type, functions)]
+    made = designs(records, node_type, functions, execution)
+    with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda design: fit_victim(design, whole, options), made))
+
+
+def pair_table(
+    records: Records,
+    node_type: Ints,
+    functions: int,
+    profiles: Floats,
+    options: Options | None = None,
+    execution: Floats | None = None,
+) -> PairTable:
+    """Return the pair table that the product would learn."""
+    found = fits(records, node_type, functions, options, execution)
+    with threadpool_limits(1):
+        return learn(found, profiles, options)
+
+
+def naive_ratio(design: VictimDesign) -> Floats:
+    """Return mean time beside each function over mean time without it [F]: the obvious statistic; NaN unknown."""
+    rows = np.repeat(np.arange(len(design.execution)), np.diff(design.indptr))
+    beside = np.bincount(design.indices, weights=design.execution[rows], minlength=design.functions)
+    times = np.bincount(design.indices, minlength=design.functions)
+    total, count = design.execution.sum(), len(design.execution)
+    known = (times > 0) & (times < count)
+    ratio = np.full(design.functions, np.nan)
+    alone = (total - beside[known]) / (count - times[known])
+    ratio[known] = beside[known] / times[known] / np.maximum(alone, 1e-9)
+    return ratio

@@ -14,7 +14,7 @@ from featurestore.evidence import Floats, Ints, Options, VictimDesign
 HALF_MILLISECOND = 5e-4
 _DAY = 86400.0
 #: Standard deviations beforehand of the groups' coefficients, in log time (the data move them).
-LOAD_SD, TIME_SD, NODE_SD, PLACEBO_SD = 0.1, 0.1, 0.05, 0.02
+LOAD_SD, TIME_SD, NODE_SD, PLACEBO_SD = 0.05, 0.05, 0.05, 0.007
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ class Options:
     min_overlaps: float = 30.0  #: effective overlaps below which a pair's own evidence decides nothing
     min_effect: float = 0.05  #: slowdown that counts as interference
     false_discovery: float = 0.10  #: Benjamini-Hochberg level
+    placebo_level: float = 0.01  #: false-discovery rate at which an effect from other nodes counts as shown
     interval: float = 0.90  #: mass of the stated interval
     column_overlaps: float = 2.0  #: rarer co-runners share one column
     max_columns: int = 400  #: the most overlapping co-runners have a column of their own
@@ -66,9 +67,9 @@ class VictimFit:
     *slowdown* and *se* are the estimate and its standard error before any prior; *placebo* and *placebo_se* the
     effect on the log execution of one more activation of the same function anywhere in the cluster;
     *effective_overlaps* the sums of exposures; *activations* how many of the victim's runs met the aggressor.
-    *reason* says why nothing was fitted (empty: fitted). *columns* [m], *raw* [m], *precision* [m, m]: log(1 + slowdown) of
-    those aggressors, also the hardly determined ones, and their inverse covariance, all controls integrated out (on
-    this scale the likelihood is nearest to a normal one). *base* maps a node type to the undisturbed execution in
+    *reason* says why nothing was fitted (empty: fitted). *columns* [m], *raw* [m], *precision* [m, m]: the
+    log(1 + slowdown) of those aggressors, also the hardly determined ones, and their inverse covariance, all controls
+    integrated out (on this scale the likelihood is nearest to a normal one). *base* maps a node type to the undisturbed execution in
     seconds; *noise* is the standard deviation of the log; *drift* the mean residual of the newest time block over
     its standard error.
     """
@@ -92,7 +93,10 @@ class VictimFit:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of all pairs: log likelihood ratios *odds* [F, F] of interfering (NaN: nothing), *weight* 0..1."""
+    """What the evidence says of all pairs [F, F], victim by aggressor.
+
+    *odds* are log likelihood ratios of interfering (NaN: nothing known), *weight* is how much is known, 0..1.
+    """
 
     odds: Floats
     weight: Floats

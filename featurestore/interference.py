@@ -2,9 +2,9 @@
 
 How an engine uses it, for the functions 0..F-1 of one cluster::
 
-    concurrency = featurestore.concurrency.build(function, start, end, F)      # once, over all activations
-    fits = [fit_victim(design, concurrency, options) for design in designs]    # one per victim, any order, anywhere
-    table = featurestore.pairs.learn(fits, profiles, options)                  # a featurestore.decision.PairTable
+    concurrency = featurestore.concurrency.build(function, start, end, F)  # once, over all activations
+    fits = [fit_victim(design, concurrency, options) for design in designs]  # one per victim, any order, anywhere
+    table = featurestore.pairs.learn(fits, profiles, options)  # a featurestore.decision.PairTable
 
 A `VictimDesign` holds only evidence: successful activations on a known node, no sequences or conductors. Their
 exposure counts every co-runner on the node, also failed ones. All times are seconds, all slowdowns fractions
@@ -42,7 +42,7 @@ _WIDEST = 10.0
 def overlaps(design: VictimDesign) -> tuple[Floats, Ints]:
     """Return effective overlaps [F] (sums of exposures) and the number of runs [F] that met each function."""
     met = design.values > 0
-    effective = np.bincount(design.indices, weights=design.values, minlength=design.functions)
+    effective = np.bincount(design.indices, weights=design.values, minlength=design.functions).astype(np.float64)
     return effective, np.bincount(design.indices[met], minlength=design.functions).astype(np.int64)
 
 

@@ -14,8 +14,10 @@ prior of the very same evidence:
 A logistic calibration joins them. Deterministic: the trees are seeded.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
-from scipy import special
+from scipy import sparse, special
 from sklearn.ensemble import ExtraTreesRegressor
 
 from featurestore.evidence import Bools, Evidence, Floats, Ints
@@ -24,6 +26,10 @@ from featurestore.gaussian import inverse
 #: Fewer informative pairs than this teach nothing that the common share does not say.
 _LEAST_PAIRS = 40
 _KERNEL_PAIRS = 1200
+#: Functions with a level and slopes of their own, at most: the cost grows with the cube.
+_MOST_ACTIVE = 250
+_MOST_PREDICTED = 400
+_TURNS = 11
 _MOST_ODDS = 6.0
 #: Standard deviations of the logistic groups beforehand: levels of victim and aggressor, the victim's slopes, the
 #: profiles' own effects, products, all cross products; each weighs as much as `_PSEUDO` coefficients.
@@ -52,75 +58,121 @@ def scaled(profiles: Floats) -> Floats:
 def predict(evidence: Evidence, profiles: Floats | None, share: float) -> Floats | None:
     """Return probabilities of interfering [F, F], each without the pair's own evidence, or nothing.
 
-    *share* is the common share of interfering pairs. Nothing is returned where too few pairs are known.
+    NaN where a function has neither a profile nor pairs that teach. *share* is the common share of interfering
+    pairs. Nothing is returned where too few pairs are known.
     """
     known = np.isfinite(evidence.odds) & (evidence.weight > 0.02)
     if known.sum() < _LEAST_PAIRS:
         return None
     size = len(evidence.odds)
-    resources = scaled(np.zeros((size, 0)) if profiles is None else profiles)
-    odds = np.clip(np.where(known, evidence.odds, 0.0), -_MOST_ODDS, _MOST_ODDS)
-    ridge = _logistic(odds, known, resources, share)
+    profile = np.full((size, 1), np.nan) if profiles is None else profiles
+    chosen = _predictable(known, evidence.weight, profile)
+    part = np.ix_(chosen, chosen)
+    known, weight = known[part], evidence.weight[part]
+    odds = np.clip(np.where(known, evidence.odds[part], 0.0), -_MOST_ODDS, _MOST_ODDS)
+    resources = scaled(profile[chosen])
+    ridge = _logistic(odds, weight, known, resources, share)
     label = special.expit(ridge + odds)
-    kernel = _kernel(label, evidence.weight, known, resources)
-    trees = _trees(label, evidence.weight, known, resources, [ridge, kernel])
+    kernel = _kernel(label, weight, known, resources)
+    trees = _trees(label, weight, known, resources, [ridge, kernel])
     scores = np.stack([ridge, kernel, trees], axis=-1)
-    return _calibrated(scores, odds, known, share)
+    found = np.full((size, size), np.nan)
+    found[part] = _calibrated(scores, odds, known, share)
+    return found
 
 
-def _pair_features(victim: Ints, aggressor: Ints, resources: Floats) -> tuple[Floats, Ints]:
-    """Return the logistic model's columns for pairs [k] and the group of each."""
-    size, width = resources.shape
-    count, own, other = len(victim), resources[victim], resources[aggressor]
-    rows = np.arange(count)
-    level_v, level_a = np.zeros((count, size)), np.zeros((count, size))
-    level_v[rows, victim] = 1.0
-    level_a[rows, aggressor] = 1.0
-    slopes = np.zeros((count, size, width))
-    slopes[rows, victim] = other
-    crossed = own[:, :, None] * other[:, None, :]
-    parts = [level_v, level_a, slopes.reshape(count, -1), own, other, own * other, crossed.reshape(count, -1)]
-    return np.concatenate(parts, axis=1), np.repeat(np.arange(7), [part.shape[1] for part in parts])
+def _predictable(known: Bools, weight: Floats, profile: Floats) -> Ints:
+    """Return the functions of which something is known: pairs that teach, or a profile; the best known of many."""
+    worth = _worth(known, weight)
+    candidates = np.flatnonzero((worth > 0) | np.isfinite(profile).any(axis=1))
+    return np.sort(candidates[np.argsort(-worth[candidates], kind="stable")[:_MOST_PREDICTED]])
 
 
-def _logistic(odds: Floats, known: Bools, resources: Floats, share: float) -> Floats:
+def _worth(known: Bools, weight: Floats) -> Floats:
+    own = np.where(known, weight, 0.0)
+    worth: Floats = own.sum(axis=0) + own.sum(axis=1)
+    return worth
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The logistic model's columns: levels and slopes for the functions that teach something, by *place* [F]."""
+
+    resources: Floats
+    place: Ints
+    active: int
+
+    def of(self, victim: Ints, aggressor: Ints) -> sparse.csr_matrix:
+        """Return the columns of pairs [k]: constant, the seven groups of `_GROUP_SD` in order."""
+        own, other = self.resources[victim], self.resources[aggressor]
+        level_v, level_a = self._hot(self.place[victim]), self._hot(self.place[aggressor])
+        slopes = [level_v.multiply(values[:, None]).tocsr() for values in other.T]
+        crossed = (own[:, :, None] * other[:, None, :]).reshape(len(victim), -1)
+        dense = np.concatenate([own, other, own * other, crossed], axis=1)
+        parts = [np.ones((len(victim), 1)), level_v, level_a, *slopes, dense]
+        return sparse.hstack(parts, format="csr")
+
+    def groups(self) -> Ints:
+        """Return the group of each column but the constant."""
+        width = self.resources.shape[1]
+        sizes = [self.active, self.active, self.active * width, width, width, width, width * width]
+        return np.repeat(np.arange(7), sizes)
+
+    def _hot(self, place: Ints) -> sparse.csr_matrix:
+        rows = np.flatnonzero(place >= 0)
+        shape = (len(place), self.active)
+        return sparse.csr_matrix((np.ones(len(rows)), (rows, place[rows])), shape=shape)
+
+
+def _teaching(known: Bools, weight: Floats) -> tuple[Ints, int]:
+    """Return each function's place among those that have levels and slopes of their own (-1: none), and how many."""
+    worth = _worth(known, weight)
+    order = np.argsort(-worth, kind="stable")[:_MOST_ACTIVE]
+    chosen = np.sort(order[worth[order] > 0])
+    place = np.full(len(worth), -1, np.int64)
+    place[chosen] = np.arange(len(chosen))
+    return place, len(chosen)
+
+
+def _logistic(odds: Floats, weight: Floats, known: Bools, resources: Floats, share: float) -> Floats:
     """Return the ridge logistic scores [F, F], leave-one-out where known."""
     size = len(odds)
     victim, aggressor = np.nonzero(known)
     ratio = odds[known]
-    columns, group = _pair_features(victim, aggressor, resources)
-    columns = np.concatenate([np.ones((len(victim), 1)), columns], axis=1)
+    maker = _Columns(resources, *_teaching(known, weight))
+    columns, group = maker.of(victim, aggressor), maker.groups()
     sd = np.array(_GROUP_SD)
     variance = sd**2
     theta = np.zeros(columns.shape[1])
     theta[0] = special.logit(share)
     alone = np.full(len(victim), theta[0])
-    for _ in range(15):
+    for turn in range(_TURNS):
         label = special.expit(alone + ratio)
-        score = columns @ theta
-        chance = special.expit(score)
+        chance = special.expit(columns @ theta)
         curve = np.maximum(chance * (1 - chance), 0.01)
         penalty = np.concatenate([[1e-2], 1.0 / variance[group]])
-        covariance = inverse((columns * curve[:, None]).T @ columns + np.diag(penalty))
+        covariance = inverse(_gram(columns, curve) + np.diag(penalty))
         theta = theta + covariance @ (columns.T @ (label - chance) - penalty * theta)
-        informed = np.maximum(curve - label * (1 - label), 0.0)
-        spread = np.diag(inverse((columns * informed[:, None]).T @ columns + np.diag(penalty)))
-        for g in range(len(sd)):
-            members = np.flatnonzero(group == g) + 1
-            if len(members):
-                used = len(members) - float(spread[members].sum()) / variance[g]
-                size_of = float(theta[members] @ theta[members]) + _PSEUDO * sd[g] ** 2
-                variance[g] = np.clip(size_of / (max(used, 0.0) + _PSEUDO), 1e-4, 4.0)
+        if turn % 2 == 0:
+            informed = np.maximum(curve - label * (1 - label), 0.0)
+            spread = np.diag(inverse(_gram(columns, informed) + np.diag(penalty)))
+            for g in range(len(sd)):
+                members = np.flatnonzero(group == g) + 1
+                used = max(len(members) - float(spread[members].sum()) / variance[g], 0.0)
+                found = float(theta[members] @ theta[members]) + _PSEUDO * sd[g] ** 2
+                variance[g] = np.clip(found / (used + _PSEUDO), 1e-4, 4.0)
         score = columns @ theta
-        reach = np.sum((columns @ covariance) * columns, axis=1)
+        reach = np.asarray(columns.multiply(columns @ covariance).sum(axis=1)).ravel()
         gap = label - special.expit(score)
         alone = score - reach * gap / np.maximum(1.0 - curve * reach, 0.1)
-    found = np.zeros((size, size))
-    for row in range(size):
-        columns, _ = _pair_features(np.full(size, row), np.arange(size), resources)
-        found[row] = theta[0] + columns @ theta[1:]
-    found[known] = alone
-    return found
+    scores = np.stack([maker.of(np.full(size, row), np.arange(size)) @ theta for row in range(size)])
+    scores[known] = alone
+    return scores
+
+
+def _gram(columns: sparse.csr_matrix, weight: Floats) -> Floats:
+    product: Floats = (columns.T @ columns.multiply(weight[:, None]).tocsr()).toarray()
+    return product
 
 
 def _similarity(first: tuple[Ints, Ints], second: tuple[Ints, Ints], resources: Floats) -> Floats:
@@ -132,7 +184,7 @@ def _similarity(first: tuple[Ints, Ints], second: tuple[Ints, Ints], resources: 
     same_v = (first[0][:, None] == second[0][None]).astype(np.float64)
     same_a = (first[1][:, None] == second[1][None]).astype(np.float64)
     at_v, at_a = np.ix_(first[0], second[0]), np.ix_(first[1], second[1])
-    return (
+    kernel: Floats = (
         0.3 * same_v
         + 0.1 * same_a
         + 0.1 * (near[at_v] + near[at_a])
@@ -140,6 +192,7 @@ def _similarity(first: tuple[Ints, Ints], second: tuple[Ints, Ints], resources: 
         + 0.2 * same_a * line[at_v]
         + 0.5 * line[at_v] * line[at_a]
     )
+    return kernel
 
 
 def _kernel(label: Floats, weight: Floats, known: Bools, resources: Floats) -> Floats:
