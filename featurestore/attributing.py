@@ -15,9 +15,13 @@ _SHARE = 0.5
 
 
 class Pods(NamedTuple):
-    """Pods (p,): the *key* they are looked up by (function or name, -1 none), life in microseconds, *node* code."""
+    """Pods (p,): the *key* they are looked up by (function or name, -1 none), life in microseconds, *node* code.
+
+    A pod lives from *born*, and is its function's from *since*, until *until*.
+    """
 
     key: Codes
+    born: Ints
     since: Ints
     until: Ints
     node: Codes
@@ -33,11 +37,12 @@ class Samples(NamedTuple):
 
 
 def place(
-    key: Codes, start: Ints, end: Ints, pods: Pods, samples: Samples, skew: int
+    key: Codes, start: Ints, ready: Ints, end: Ints, pods: Pods, samples: Samples, skew: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Return method, pod, node (-1 where not certain) and needed skew of every activation (n,).
 
-    *key* -1 is not looked for. Method codes are those of `featurestore.attribution.METHODS`.
+    *key* -1 is not looked for; *ready*, between start and end, is from when the pod must be its function's. Method
+    codes are those of `featurestore.attribution.METHODS`.
     """
     n = len(key)
     method = np.full(n, 4, np.int64)
@@ -48,13 +53,14 @@ def place(
     usable = np.flatnonzero(pods.key >= 0).astype(np.int32)
     if len(wanted) == 0 or len(usable) == 0:
         return method, pod, node, needed
-    wanted = wanted[np.argsort(start[wanted], kind="stable")]
+    wanted = wanted[np.argsort(ready[wanted], kind="stable")]
     usable = usable[np.argsort(pods.since[usable], kind="stable")]
     by_key, key_offsets = group(key[wanted])
     by_pod, pod_offsets = group(pods.key[usable])
     _place(
-        wanted[by_key], key_offsets, usable[by_pod], pod_offsets, start, end, pods.since, pods.until, pods.node,
-        samples.offsets, samples.begin, samples.end, samples.value, skew, method, pod, node, needed,
+        wanted[by_key], key_offsets, usable[by_pod], pod_offsets, start, ready, end,
+        pods.born, pods.since, pods.until, pods.node, samples.offsets, samples.begin, samples.end, samples.value,
+        skew, method, pod, node, needed,
     )  # fmt: skip
     return method, pod, node, needed
 
@@ -94,7 +100,9 @@ def _place(
     usable: Codes,
     pod_offsets: Ints,
     start: Ints,
+    ready: Ints,
     end: Ints,
+    born: Ints,
     since: Ints,
     until: Ints,
     on: Codes,
@@ -108,7 +116,7 @@ def _place(
     node: Ints,
     needed: Ints,
 ) -> None:
-    """Walk each key's activations by start with the pods that may be alive; *wanted*, *usable* are so sorted."""
+    """Walk each key's activations by *ready* with the pods that may be alive; *wanted*, *usable* are so sorted."""
     alive = np.empty(len(usable), np.int32)
     fitting = np.empty(len(usable), np.int32)
     spent = np.empty(len(usable), np.float64)
@@ -117,8 +125,8 @@ def _place(
         living = 0
         for w in range(key_offsets[key], key_offsets[key + 1]):
             i = wanted[w]
-            first, stop = start[i], end[i]
-            while coming < last and since[usable[coming]] - skew <= first:
+            first, warm, stop = start[i], ready[i], end[i]
+            while coming < last and since[usable[coming]] - skew <= warm:
                 alive[living] = usable[coming]
                 living += 1
                 coming += 1
@@ -127,12 +135,12 @@ def _place(
             least = skew + 1
             for a in range(living):
                 p = alive[a]
-                over = 0 if until[p] == OPEN else first - until[p]
+                over = 0 if until[p] == OPEN else warm - until[p]
                 if over > skew:
                     continue  # gone for every later activation as well
                 alive[kept] = p
                 kept += 1
-                gap = max(0, since[p] - first)
+                gap = max(0, born[p] - first, since[p] - warm)
                 if until[p] != OPEN:
                     gap = max(gap, stop - until[p])
                 if gap > skew or (least == 0 and gap > 0):

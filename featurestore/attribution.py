@@ -3,6 +3,9 @@
 A pod can have served an activation when it was of the activation's function and alive over the whole run. Pods that
 were alive by their own clocks come first; only where there is none, the tolerated skew between clocks is granted.
 
+A pod is its function's from its label on, which it gets when it is initialised: a cold run, whose duration includes
+the initialisation, needs a pod that is alive over the whole run and its function's from the initialisation's end.
+
 * one pod: ``exact``. Several on one node: ``node``, the node is certain, the pod is not.
 * pods on several nodes: ``inferred`` where the pods' CPU leaves one node only, else ``ambiguous``: kept, and evidence
   for nothing. No pod at all: ``none``. An imported record that names its node or pod: ``given``.
@@ -45,10 +48,11 @@ def attribute(
 ) -> pa.Table:
     """Return one row an activation, in their order: *node*, *pod*, *method* (dictionaries), *skew_us* (int64).
 
-    *activations* has function, start, end, composite, node, pod; *placements* the columns of the store's table;
-    *cpu* namespace, name, at and value (cores, mean over the step before *at*) of pods. *skew_us* of the answer is
-    the least difference between clocks that explains the placement, null where nothing was placed. A run whose end
-    is not known is placed by its start. O((n + pods) log n + n * pods of a function alive at once).
+    *activations* has function, start, end, composite, node, pod, and init_ms where it is known; *placements* the
+    columns of the store's table; *cpu* namespace, name, at and value (cores, mean over the step before *at*) of pods.
+    *skew_us* of the answer is the least difference between clocks that explains the placement, null where nothing
+    was placed. A run whose end is not known is placed by its start. O((n + pods) log n + n * pods of a function alive
+    at once).
     """
     placed = placements.filter(pc.is_valid(placements["function"]))
     lives = _lives(placed)
@@ -56,6 +60,7 @@ def attribute(
     start = micros(activations["start"])
     end = micros(activations["end"])
     end = np.where(end == OPEN, start, np.maximum(start, end))
+    ready = _ready(activations, start, end)
     given_node = activations["node"].cast(pa.string())
     given_pod = activations["pod"].cast(pa.string())
     node_names = distinct(placed["node"], given_node)
@@ -68,11 +73,11 @@ def attribute(
     wanted = codes(activations["function"], functions)
     wanted[(own_node >= 0) | (own_pod >= 0) | composite] = -1
     method, pod, node, skew = place(
-        wanted, start, end, Pods(codes(placed["function"], functions), *lives, node_of_pod), samples, skew_us
+        wanted, start, ready, end, Pods(codes(placed["function"], functions), *lives, node_of_pod), samples, skew_us
     )
     only_pod = np.where((own_pod >= 0) & (own_node < 0) & ~composite, own_pod, -1).astype(np.int32)
     by_name = place(
-        only_pod, start, end, Pods(codes(placed["pod"], pod_names), *lives, node_of_pod), samples, skew_us
+        only_pod, start, ready, end, Pods(codes(placed["pod"], pod_names), *lives, node_of_pod), samples, skew_us
     )
     named_only = only_pod >= 0
     node = np.where(named_only & (by_name[0] < AMBIGUOUS), by_name[2], np.where(own_node >= 0, own_node, node))
@@ -107,10 +112,18 @@ def counts(attributed: pa.Table) -> Mapping[str, float]:
     }
 
 
-def _lives(placed: pa.Table) -> tuple[Ints, Ints]:
-    """Return from when and until when each pod is its function's, microseconds."""
+def _ready(activations: pa.Table, start: Ints, end: Ints) -> Ints:
+    """Return when each run's pod was initialised: its start where it was warm."""
+    if "init_ms" not in activations.column_names:
+        return start
+    initialisation = np.nan_to_num(floats(activations["init_ms"])) * 1000
+    return np.clip(start + initialisation.astype(np.int64), start, end)
+
+
+def _lives(placed: pa.Table) -> tuple[Ints, Ints, Ints]:
+    """Return from when each pod lives, from when it is its function's, and until when it lives; microseconds."""
     since = micros(pc.coalesce(placed["function_from"], placed["started"]).cast(TIME))
-    return since, micros(placed["ended"])
+    return np.minimum(micros(placed["started"]), since), since, micros(placed["ended"])
 
 
 def _samples(placed: pa.Table, cpu: pa.Table | None, step: int) -> Samples:

@@ -69,6 +69,24 @@ def test_one_pod_is_exact():  # A1
     assert row == {"node": "n1", "pod": "p", "method": "exact", "skew_us": 0}
 
 
+def test_a_cold_run_needs_its_pod_from_the_end_of_the_initialisation():
+    placements = pods(("p", "n1", "f", 14, 100), ("q", "n2", "f", 14, 100))  # labelled at 14, when initialised
+    started = pa.array([when(0), when(13)], TIME)  # q was made in the middle of the run
+    placements = placements.set_column(placements.column_names.index("started"), "started", started)
+    cold = runs(("f", 10, 20), ("f", 11, 20)).append_column("init_ms", pa.array([4000.0, None]))
+    found = attribute(cold, placements, skew_us=SECOND).to_pylist()
+    assert [(row["method"], row["pod"], row["skew_us"]) for row in found] == [("exact", "p", 0), ("none", None, None)]
+
+
+def test_a_cold_run_that_was_long_initialised_is_placed_beside_warm_ones():
+    placements = pods(("p", "n1", "f", 0, 30), ("q", "n2", "f", 50, 100))
+    started = pa.array([when(0), when(0)], TIME)
+    placements = placements.set_column(placements.column_names.index("started"), "started", started)
+    mixed = runs(("f", 20, 28), ("f", 10, 60)).append_column("init_ms", pa.array([0.0, 45000.0]))
+    found = attribute(mixed, placements, skew_us=SECOND).to_pylist()
+    assert [(row["method"], row["pod"]) for row in found] == [("exact", "p"), ("exact", "q")]
+
+
 def test_two_pods_on_a_node_leave_the_pod_open():  # A2
     row = one(runs(("f", 10, 20)), pods(("p", "n1", "f", 0, 100), ("q", "n1", "f", 0, None)))
     assert (row["method"], row["node"], row["pod"]) == ("node", "n1", None)
