@@ -116,9 +116,9 @@ class _Growing:
         self.cursor = np.zeros(3, np.int64)  # rows written, non-zeros written, room that the next row needs
 
     def grow(self) -> None:
-        """Make room for the next row: twice as much while it is little, a sixty-fourth part more when it is much."""
+        """Make room for the next row: twice as much while it is little, a little more when it is much."""
         room = len(self.indices)
-        self._resize(room + max(room // 64, int(self.cursor[2]), min(room, 1 << 20)))
+        self._resize(room + max(room // 128, int(self.cursor[2]), min(room, 1 << 20)))
 
     def finished(self) -> Exposure:
         """Return the rows, the unused room given back."""
