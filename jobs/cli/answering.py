@@ -1,13 +1,15 @@
 """``colocate recommend``: where a pod should run, and why."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jobs.cli.common import Cluster, Output, cluster_of, settings, snapshot, utc_now
-from jobs.cli.output import Format, document, rows
+from jobs.cli.output import Format, document, line, rows
 from jobs.config import Mode
+from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
     from jobs.recommending import Answer
@@ -37,23 +39,27 @@ def recommend(
     from jobs.recommending import answer
 
     held = settings(context)
+    manifests = list(pods(file, _standard_input() if str(file) == "-" else None))
     known = snapshot(held)
     chosen = cluster_of(cluster, held, known)
     policy = wire.policy(held, chosen, mode=mode or "prefer")
-    text = typer.get_text_stream("stdin").read() if str(file) == "-" else None
     answers = [
-        answer(manifest, known, policy, cluster=chosen, namespace=namespace, at=utc_now())
-        for manifest in pods(file, text)
+        answer(manifest, known, policy, cluster=chosen, namespace=namespace, at=utc_now()) for manifest in manifests
     ]
     typer.echo(_shown(answers, output), nl=False)
     raise typer.Exit(0 if all(each.recommendation.satisfiable for each in answers) else 1)
 
 
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInput("standard input: not UTF-8 text") from None
+
+
 def _shown(answers: list["Answer"], output: Format) -> str:
     if output is Format.table:
-        from rules import explain
-
-        return "\n".join(f"{explain.text(each.recommendation)}\n{_affinity(each)}" for each in answers)
+        return "\n".join(f"{_told(each)}\n{_affinity(each)}" for each in answers)
     if output is Format.csv:
         columns = ("pod", "node", "score", "reasons")
         return rows(columns, (row for each in answers for row in each.ranked()), output)
@@ -63,6 +69,12 @@ def _shown(answers: list["Answer"], output: Format) -> str:
     else:
         found, form = [each.recommendation for each in answers], output
     return document(found[0] if isinstance(found, list) and len(found) == 1 else found, form)
+
+
+def _told(answered: "Answer") -> str:
+    from rules import explain
+
+    return "\n".join(map(line, explain.text(answered.recommendation).split("\n")))
 
 
 def _affinity(answered: "Answer") -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobs.cli.common import Output, progress_bar, settings, utc_now
-from jobs.cli.output import Format, document, rows
+from jobs.cli.output import Format, document, line, rows
 
 if TYPE_CHECKING:
     from jobs import collect as collection
@@ -50,4 +50,4 @@ def collect(
 def _line(outcome: "collection.Outcome") -> str:
     scope = f"/{outcome.scope}" if outcome.scope else ""
     said = f": {outcome.message}" if outcome.message else ""
-    return f"{outcome.cluster} {outcome.source}{scope}: {outcome.outcome}, {outcome.rows} new rows{said}"
+    return line(f"{outcome.cluster} {outcome.source}{scope}: {outcome.outcome}, {outcome.rows} new rows{said}")

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from featurestore.snapshot import Snapshot, empty
 from featurestore.store import published
 from jobs import config
-from jobs.cli.output import Format
+from jobs.cli.output import Format, line
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="form of the answer")]
 Cluster = Annotated[str | None, typer.Option("--cluster", help="name of the cluster; default: the only one")]
@@ -39,7 +39,7 @@ def snapshot(held: config.Settings) -> Snapshot:
 
 def warn(message: str) -> None:
     """Say *message* in one line on standard error."""
-    print(f"colocate: {message}", file=sys.stderr)
+    print(f"colocate: {line(message)}", file=sys.stderr)
 
 
 def cluster_of(name: str | None, held: config.Settings, known: Snapshot) -> str:
@@ -60,7 +60,7 @@ def progress_bar() -> Progress:
     """A bar on a terminal; elsewhere nothing, and each step is a plain line."""
     console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -13,6 +13,7 @@ import typer
 from jobs import logs
 from jobs.cli.answering import register as answering
 from jobs.cli.collecting import register as collecting
+from jobs.cli.common import warn
 from jobs.cli.learning import register as learning
 from jobs.cli.listing import register as listing
 from jobs.cli.serving import register as serving
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except _WRONG_WORDS as error:
-        print(f"colocate: {error.format_message()}", file=sys.stderr)  # type: ignore[attr-defined]
+        warn(error.format_message())  # type: ignore[attr-defined]
         return BAD
     except (KeyboardInterrupt, typer.Abort):
         return 130
@@ -76,9 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except Temporary as error:
-        print(f"colocate: {error}", file=sys.stderr)
+        warn(str(error))
         return PARTLY
     except ColocationError as error:
-        print(f"colocate: {error}", file=sys.stderr)
+        warn(str(error))
         return BAD
     return code if isinstance(code, int) else DONE

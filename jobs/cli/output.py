@@ -12,6 +12,7 @@ import msgspec
 import yaml
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 class Format(StrEnum):
@@ -63,12 +64,12 @@ def rows(columns: Sequence[str], records: Iterable[Mapping[str, object]], form: 
     if not chosen:
         return f"{title}: none\n" if title else "none\n"
     shown = [column for column in columns if any(record[column] not in (None, "") for record in chosen)]
-    grid = Table(title=title or None, title_justify="left")
+    grid = Table(title=Text(title) if title else None, title_justify="left")
     for column in shown:
         numeric = any(isinstance(record[column], int | float) for record in chosen)
         grid.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for record in chosen:
-        grid.add_row(*(_cell(record[column]) for column in shown))
+        grid.add_row(*(Text(_cell(record[column])) for column in shown))
     return rendered(grid)
 
 
@@ -90,4 +91,9 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
-    return str(value)
+    return line(str(value))
+
+
+def line(text: str) -> str:
+    """Make *text* one line that a terminal only shows: names of others can hold line ends and control sequences."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -46,11 +46,11 @@ def _collected(console: Console, result: "Result") -> None:
     for column in ("source", "scope", "outcome", "new rows", "refused"):
         table.add_column(column, justify="right" if column in ("new rows", "refused") else "left")
     for each in result.outcomes:
-        table.add_row(each.source, each.scope, each.outcome, f"{each.rows:,}", str(each.refused))
+        table.add_row(each.source, escape(each.scope), each.outcome, f"{each.rows:,}", str(each.refused))
     console.print(table)
     for each in result.outcomes:
         if each.message:
-            console.print(f"{each.source}/{each.scope}: {escape(each.message)}")
+            console.print(escape(f"{each.source}/{each.scope}: {each.message}"))
 
 
 def _pairs(console: Console, result: "Result") -> None:
@@ -62,11 +62,11 @@ def _pairs(console: Console, result: "Result") -> None:
     for column in ("longer", "90 % interval", "probability", "effective overlaps", "measured", "90 % interval"):
         table.add_column(column, justify="right")
     for each in [found for found in result.findings if found.interferes][:_SHOWN]:
-        table.add_row(*_row(each))
+        table.add_row(*map(escape, _row(each)))
     quiet = undisturbed(result.findings, result.policy.min_slowdown)
     if quiet is not None:
         table.add_section()
-        table.add_row(*_row(quiet))
+        table.add_row(*map(escape, _row(quiet)))
     console.print(table)
     if quiet is not None:
         told = "is taken for interference" if quiet.interferes else "is rightly not taken for interference"
@@ -102,13 +102,14 @@ def _interval(low: float, high: float) -> str:
 def _recommended(console: Console, result: "Result") -> None:
     recommendation = result.answer.recommendation
     console.print(
-        f"[bold]A new pod[/bold] {recommendation.pod}: its name says that it is {recommendation.function}'s."
+        f"[bold]A new pod[/bold] {escape(recommendation.pod)}: its name says that it is"
+        f" {escape(str(recommendation.function))}'s."
     )
     table = Table(title="Nodes, best first", title_justify="left")
     for column in ("node", "score", "reasons"):
         table.add_column(column)
     for node in recommendation.nodes:
-        table.add_row(node.name, f"{node.score:.3f}", "; ".join(node.reasons))
+        table.add_row(escape(node.name), f"{node.score:.3f}", escape("; ".join(node.reasons)))
     console.print(table)
     console.print("\n[bold]Because[/bold]")
     for reason in recommendation.reasons:
