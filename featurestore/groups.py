@@ -18,6 +18,8 @@ TYPICAL = 0.12
 #: Slowdowns that are weighed, and the same on the scale of the likelihood.
 GRID = np.concatenate([np.linspace(0.0, 0.1, 41), np.linspace(0.105, 0.5, 80), np.geomspace(0.51, 6.0, 50)])
 LOG_GRID = np.log1p(GRID)
+#: What each point of the grid stands for; the first one only for what lies above it.
+CELL = np.gradient(GRID) * np.where(GRID > 0, 1.0, 0.5)
 
 #: What is believed of the groups beforehand, and how many pairs that is worth: it steadies small tables.
 _NULL_SD, _MIDDLE, _WIDTH = 0.015, float(np.log(0.35)), 0.7
@@ -61,10 +63,9 @@ def benjamini_hochberg(p: Floats, level: float) -> Bools:
 
 def densities(null_sd: float, middle: float, width: float, least: float) -> tuple[Floats, Floats]:
     """Return the masses of both groups: half a normal from 0 up to *least*, a lognormal above it."""
-    cell = np.gradient(GRID)
-    null = np.where(least >= GRID, np.exp(-0.5 * (GRID / null_sd) ** 2), 0.0) * cell
+    null = np.where(least >= GRID, np.exp(-0.5 * (GRID / null_sd) ** 2), 0.0) * CELL
     positive = np.maximum(GRID, 1e-3)
-    slab = np.where(least < GRID, np.exp(-0.5 * ((np.log(positive) - middle) / width) ** 2) / positive, 0.0) * cell
+    slab = np.where(least < GRID, np.exp(-0.5 * ((np.log(positive) - middle) / width) ** 2) / positive, 0.0) * CELL
     return null / null.sum(), slab / slab.sum()
 
 
@@ -90,6 +91,8 @@ def two_groups(estimate: Floats, error: Floats, least: float, prior: Floats) -> 
     widening = _widening(x, s)
     table = likelihood(x, s * widening)
     logs = np.log(np.maximum(GRID, 1e-3))
+    sds = np.linspace(0.004, 0.03, 53)
+    moments = np.array([densities(sd, middle, width, least)[0] @ GRID**2 for sd in sds])
     for _ in range(60 if len(x) else 0):
         null, slab = densities(null_sd, middle, width, least)
         chance = special.expit(odds + special.logit(share))
@@ -102,7 +105,7 @@ def two_groups(estimate: Floats, error: Floats, least: float, prior: Floats) -> 
         spread = (mass1 @ (logs - middle) ** 2 + _SLAB_PAIRS * _WIDTH**2) / (mass1.sum() + _SLAB_PAIRS)
         width = float(np.clip(np.sqrt(spread), 0.3, 1.2))
         size = (mass0 @ GRID**2 + _NULL_PAIRS * _NULL_SD**2) / (mass0.sum() + _NULL_PAIRS)
-        null_sd = float(np.clip(np.sqrt(size), 0.004, 0.03))
+        null_sd = float(np.interp(size, moments, sds))
         pairs, extra = len(x) + _SHARE_PAIRS, TYPICAL * _SHARE_PAIRS
         gap = special.logit((inside.sum() + extra) / pairs) - special.logit((chance.sum() + extra) / pairs)
         share = float(np.clip(special.expit(special.logit(share) + gap), 0.002, 0.6))

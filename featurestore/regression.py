@@ -18,6 +18,8 @@ _LEAST_SLOWDOWN = -0.5
 _NOISE_FLOOR = 1e-6
 #: A kind of run (cold, warm) with fewer rows has no noise of its own.
 _KIND_ROWS = 20
+#: What the noise is believed to be beforehand counts as so many rows.
+_PLAIN_ROWS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class _State:
     theta: Floats
     variance: Floats
     ratio: Floats  # a row's noise over that of the usual kind
+    plain: float  # noise if no random control and no neighbour mattered
+    degrees: float  # rows less the coefficients that they pay for
     scale: float
     residual: Floats  # over ratio
     jacobian: Floats
@@ -69,7 +73,8 @@ def fit(problem: Problem, options: Options) -> Estimate:
     free = problem.group == 0
     theta[:q][free] = linalg.lstsq(problem.controls[:, free], problem.y)[0]
     residual, jacobian = _at(problem, theta, np.ones(n), options)
-    state = _State(theta, problem.sd**2, np.ones(n), _scale(residual), residual, jacobian)
+    plain = _scale(residual)
+    state = _State(theta, problem.sd**2, np.ones(n), plain, float(n), plain, residual, jacobian)
     for turn in range(options.iterations):
         design = np.concatenate([problem.controls, state.jacobian], axis=1) / state.ratio[:, None]
         weight = _huber(state.residual, state.scale, options.huber)
@@ -79,8 +84,8 @@ def fit(problem: Problem, options: Options) -> Estimate:
         step = covariance @ (design.T @ (weight * state.residual) - penalty * state.theta)
         _advance(problem, state, step, penalty, options)
         _regroup(problem, state, covariance, options)
-        degrees = max(n - float(np.sum(covariance * gram)), 0.1 * n)
-        state.scale = max(_scale(state.residual) * np.sqrt(n / degrees), _NOISE_FLOOR)
+        state.degrees = max(n - float(np.sum(covariance * gram)), 0.0)
+        state.scale = _noise(n * _scale(state.residual) ** 2, state)
         small = np.abs(step) < options.tolerance * state.scale * np.sqrt(np.maximum(np.diag(covariance), 0.0))
         if turn >= 2 and small.all():
             break
@@ -113,6 +118,11 @@ def _scale(residual: Floats) -> float:
     """Return the standard deviation by the median absolute residual, or by the mean square where that is zero."""
     middle = float(np.median(np.abs(residual))) / 0.6745
     return max(middle if middle > 0 else float(np.sqrt(np.mean(residual**2))), _NOISE_FLOOR)
+
+
+def _noise(squares: float, state: _State) -> float:
+    """Return the standard deviation behind a sum of squares; few degrees of freedom lean on the plain noise."""
+    return max(float(np.sqrt((squares + _PLAIN_ROWS * state.plain**2) / (state.degrees + _PLAIN_ROWS))), _NOISE_FLOOR)
 
 
 def _penalty(group: Ints, state: _State, m: int, options: Options) -> Floats:
@@ -169,7 +179,7 @@ def _errors(problem: Problem, state: _State, options: Options) -> Estimate:
     psi = state.residual * _huber(state.residual, state.scale, options.huber)
     penalty = _penalty(problem.group, state, m, options)
     bread = inverse((design * inside[:, None]).T @ design + np.diag(penalty))
-    noise = max(float(np.mean(psi**2)), _NOISE_FLOOR**2)
+    noise = _noise(float(np.sum(psi**2)), state) ** 2
     model = bread * noise / max(float(np.mean(inside)), 0.1)
     clusters = int(problem.cluster.max()) + 1
     member = sparse.csr_matrix((psi, (problem.cluster, np.arange(n))), shape=(clusters, n))
