@@ -26,7 +26,7 @@ from pipeline.errors import BadInput
 #: Verdict on a record that is understood but no workload.
 NOISE = "health action"
 
-# The reader's own limit of one record, raised where a file is larger.
+# The reader's own limit of one record, raised where one is longer; it takes a multiple of that in memory.
 _OBJECT = 16 << 20
 
 # ignore_errors: a field of a wrong kind becomes null and the record is judged by what is left of it; text that is no
@@ -118,13 +118,13 @@ def stage_files(con: DuckDBPyConnection, files: Sequence[Path]) -> None:
     create = f"CREATE OR REPLACE TEMP TABLE staged AS {_staged(_RECORDS)}"
     try:
         form = "newline_delimited" if all(map(_a_record_a_line, files)) else "array"
-        con.execute(create, [[str(file) for file in files], form, _limit(files)])
+        con.execute(create, [[str(file) for file in files], form, _OBJECT])
     except duckdb.InvalidInputException:
         # One text the reader cannot take, such as half a surrogate, must cost only its own record.
         with tempfile.TemporaryDirectory() as aside:
             lines = Path(aside) / "records.json"
-            refused = _salvage(con, files, lines)
-            con.execute(create, [[str(lines)], "newline_delimited", _limit([lines])])
+            refused, longest = _salvage(con, files, lines)
+            con.execute(create, [[str(lines)], "newline_delimited", max(_OBJECT, longest)])
         if refused:
             con.execute(
                 "INSERT INTO staged (verdict, composite) SELECT 'no JSON that can be kept', false FROM range(?)",
@@ -139,10 +139,6 @@ def stage_rows(con: DuckDBPyConnection, rows: pa.Table) -> None:
     con.unregister("given")
 
 
-def _limit(files: Iterable[Path]) -> int:
-    return max(_OBJECT, *(file.stat().st_size + 1 for file in files))
-
-
 def _a_record_a_line(file: Path) -> bool:
     with file.open("rb") as content:
         try:
@@ -151,9 +147,12 @@ def _a_record_a_line(file: Path) -> bool:
             return False
 
 
-def _salvage(con: DuckDBPyConnection, files: Sequence[Path], lines: Path) -> int:
-    """Write every record of *files* that is JSON to *lines*, one a line; return how many were not."""
-    refused = 0
+def _salvage(con: DuckDBPyConnection, files: Sequence[Path], lines: Path) -> tuple[int, int]:
+    """Write every record of *files* that is JSON to *lines*, one a line.
+
+    Return how many were not, and the bytes of the longest line.
+    """
+    refused = longest = 0
     with lines.open("w", encoding="utf-8") as out:
         for file in files:
             texts = [text.encode("utf-8", "backslashreplace").decode() for text in _records(file)]
@@ -162,7 +161,8 @@ def _salvage(con: DuckDBPyConnection, files: Sequence[Path], lines: Path) -> int
             ).fetchall()
             out.writelines(f"{text}\n" for text, good in zip(texts, valid, strict=True) if good)
             refused += valid.count(False)
-    return refused
+            longest = max(longest, *(len(text.encode()) + 1 for text in texts), 0)
+    return refused, longest
 
 
 def _records(file: Path) -> Iterable[str]:

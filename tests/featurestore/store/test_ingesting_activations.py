@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from featurestore.store import queries
-from featurestore.store.duck import Store
+from featurestore.store import openwhisk, queries
+from featurestore.store.duck import Store, staging
 from featurestore.store.ingest import Written, ingest
 from pipeline.columns import ACTIVATIONS
 from pipeline.errors import BadInput
@@ -332,3 +332,24 @@ print(mark.isoformat(), sampled, datetime.now().astimezone().utcoffset())
         [sys.executable, "-c", script, str(tmp_path)], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == f"2025-06-01T12:00:00+00:00 {NOON_MS} 5:45:00\n", done.stderr
+
+
+@pytest.mark.parametrize("form", ["lines", "array"])
+def test_a_long_file_of_short_records_takes_little_memory(tmp_path: Path, form: str) -> None:
+    text = [json.dumps(record(number, response={"result": {"text": "x" * 300_000}})) for number in range(400)]
+    file = tmp_path / "long.json"
+    file.write_text("\n".join(text) if form == "lines" else f"[{','.join(text)}]")
+    with staging() as con:
+        con.execute("SET memory_limit = '200MB'")  # the file has 120 MB
+        openwhisk.stage_files(con, [file])
+        assert con.execute("SELECT count(*) FROM staged WHERE verdict IS NULL").fetchall() == [(400,)]
+
+
+@pytest.mark.parametrize("form", ["lines", "array"])
+def test_a_record_longer_than_the_reader_s_own_limit_is_read(tmp_path: Path, form: str) -> None:
+    text = [json.dumps(record(n, response={"result": {"text": "x" * (n * 35_000_000)}})) for n in range(2)]
+    file = tmp_path / "long.json"
+    file.write_text("\n".join(text) if form == "lines" else f"[{','.join(text)}]")
+    with staging() as con:
+        openwhisk.stage_files(con, [file])
+        assert con.execute("SELECT count(*) FROM staged WHERE verdict IS NULL").fetchall() == [(2,)]
