@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 import pyarrow.compute as pc
+import structlog
 
 from featurestore.store import published, queries
 from featurestore.store.duck import Store
@@ -17,6 +18,8 @@ from pipeline.collectors import nodes, placements, usage_nodes, usage_pods, work
 from pipeline.columns import METRICS
 from pipeline.errors import ColocationError, SourceError
 from pipeline.records import Batch, Window
+
+_log = structlog.get_logger(__name__)
 
 Verdict = Literal["ok", "warning", "failed"]
 
@@ -72,6 +75,9 @@ def _guarded(cluster: str, source: str, check: Callable[[], Iterator[Finding]]) 
         yield Finding(cluster, source, "reach", "failed", str(error), _FIXES.get(error.reason, "see the message"))
     except ColocationError as error:
         yield Finding(cluster, source, "settings", "failed", str(error), "correct the setting")
+    except Exception as error:  # a fault of ours in one check must not cost the others
+        _log.exception("check failed", cluster=cluster, source=source)
+        yield Finding(cluster, source, "check", "failed", f"{type(error).__name__} in the check itself", "report it")
 
 
 def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
@@ -83,9 +89,8 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
             for row in store.read(queries.health).to_pylist():
                 late = row["watermark"] is not None and now - row["watermark"] > timedelta(hours=1)
                 verdict: Verdict = "ok" if row["outcome"] == "ok" and not late else "warning"
-                said = (
-                    f"last run {row['outcome'] or 'never'}, {row['rows_total']} rows, known up to {row['watermark']}"
-                )
+                known = f"known up to {row['watermark']:%Y-%m-%d %H:%M} UTC" if row["watermark"] else "nothing known"
+                said = f"last run {row['outcome'] or 'never'}, {row['rows_total']} rows, {known}"
                 fix = "" if verdict == "ok" else "see this source below, then run colocate collect"
                 yield Finding(row["cluster"], row["source"], "history", verdict, said, fix)
         snapshot = settings.store.snapshot

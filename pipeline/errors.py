@@ -3,6 +3,11 @@
 A message never holds a secret: clients name a URL without its credentials and a key by where it was read from.
 """
 
+import msgspec
+
+#: What decoding a foreign text as JSON can raise; deep nesting is no JSON that anybody meant.
+NOT_JSON: tuple[type[Exception], ...] = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 
 class ColocationError(Exception):
     """The root of all errors that are reported as one line, without a traceback."""

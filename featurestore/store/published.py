@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from featurestore.snapshot import TABLES, Snapshot
-from pipeline.errors import BadInput
+from pipeline.errors import NOT_JSON, BadInput
 
 _MAGIC = b"COLOSNP1"
 _ALIGN = 64
@@ -80,7 +80,9 @@ def load(path: Path) -> Snapshot:
             name: pa.ipc.open_file(whole.slice(start + at, size)).read_all()
             for name, (at, size) in header.tables.items()
         }
-    except (OSError, pa.ArrowException, msgspec.MsgspecError) as error:
+    except NOT_JSON:
+        raise BadInput(f"{path}: cannot be read as a snapshot: its head is damaged") from None
+    except (OSError, pa.ArrowException) as error:
         raise BadInput(f"{path}: cannot be read as a snapshot: {str(error).splitlines()[0]}") from error
     for name, schema in TABLES.items():
         if name not in tables or not tables[name].schema.equals(schema):

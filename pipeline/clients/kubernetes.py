@@ -20,7 +20,7 @@ from urllib3 import exceptions as transport
 
 from pipeline.clients.credentials import configuration
 from pipeline.clients.stream import PIECE, SOURCE, STATUSES, Stream, Watching, failed, one_line
-from pipeline.errors import BadInput, Permanent, SourceError, Temporary
+from pipeline.errors import NOT_JSON, BadInput, Permanent, SourceError, Temporary
 from pipeline.records import Listing
 
 _TRIES = 3
@@ -115,7 +115,7 @@ class KubernetesClient:
             body = self._read(path, parameters)
             try:
                 answer = _PAGES.decode(body)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except NOT_JSON:
                 raise self._no_list(path, body) from None
             items += answer.items or ()
             meta = answer.metadata or _PageMeta()
@@ -127,7 +127,7 @@ class KubernetesClient:
         """HTML of a proxy, a damaged body, or JSON that is something else."""
         try:
             msgspec.json.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except NOT_JSON:
             return Permanent(SOURCE, "not_json", f"{self._what(path)}: the answer is no JSON")
         return Permanent(SOURCE, "not_a_list", f"{self._what(path)}: the answer is no list of objects")
 
@@ -191,7 +191,9 @@ class KubernetesClient:
         status = answer.status
         try:
             said = STATUSES.decode(answer.read()).message or ""
-        except (transport.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
+        except transport.HTTPError:
+            said = ""
+        except NOT_JSON:
             said = ""
         answer.close()
         for each in self._api.configuration.auth_settings().values():

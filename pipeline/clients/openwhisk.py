@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from pipeline.clients.urls import one_line, split, without_credentials
-from pipeline.errors import BadInput, Permanent, SourceError, Temporary
+from pipeline.errors import NOT_JSON, BadInput, Permanent, SourceError, Temporary
 
 SOURCE = "openwhisk"
 
@@ -75,6 +75,13 @@ class _Failure(msgspec.Struct):
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
 class OpenWhiskClient:
     """One namespace of an API host with its own key; calling it is the `ActivationPages` port.
 
@@ -99,11 +106,12 @@ class OpenWhiskClient:
         self._key = key
         self._limit = page
         self._sleep = sleep
+        self._timeout = timeout.total_seconds()
         user, _, password = key.value.partition(":")
         self._http = httpx.Client(
             auth=httpx.BasicAuth(user, password),
             verify=_verification(ca_file, insecure),
-            timeout=timeout.total_seconds(),
+            timeout=self._timeout,
             headers={"Accept": "application/json"},
         )
         self._path = f"{self.url}/api/v1/namespaces/{quote(namespace, safe='')}/activations"
@@ -154,7 +162,7 @@ class OpenWhiskClient:
         body = self._get({"count": "true", "since": _milliseconds(since), "upto": _milliseconds(until) - 1})
         try:
             return msgspec.json.decode(body, type=_Total).activations
-        except msgspec.DecodeError:
+        except NOT_JSON:
             raise self._unreadable(body) from None
 
     def _page(self, since: int, upto: int, skip: int) -> tuple[bytes, list[_Head]]:
@@ -164,20 +172,20 @@ class OpenWhiskClient:
             return body, msgspec.json.decode(body, type=list[_Head])
         except msgspec.ValidationError:
             return body, self._tolerant(body)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             raise self._unreadable(body) from None
 
     def _tolerant(self, body: bytes) -> list[_Head]:
         """Read a page in which some record has an odd start; such a one counts, but gives no time."""
         try:
             records = msgspec.json.decode(body, type=list[msgspec.Raw])
-        except msgspec.ValidationError:
+        except NOT_JSON:
             raise SourceError(SOURCE, "not_openwhisk", f"{self._where()}: answers no list of records") from None
         heads = []
         for record in records:
             try:
                 heads.append(msgspec.json.decode(record, type=_Head))
-            except msgspec.DecodeError:
+            except NOT_JSON:
                 heads.append(_Head())
         return heads
 
@@ -187,24 +195,24 @@ class OpenWhiskClient:
         while True:
             asked = {**parameters, "limit": self._limit} if limited else dict(parameters)
             try:
-                response = self._send(asked)
+                answer = self._send(asked)
             except Temporary as error:
                 if attempt == ATTEMPTS or error.delay > _LONGEST_WAIT:
                     raise
                 self._sleep(max(error.delay, _WAIT * 2 ** (attempt - 1)) * (1 + random.random() / 4))
                 attempt += 1
                 continue
-            if response.status_code == 400 and limited and self._limit > 1:
+            if answer.status == 400 and limited and self._limit > 1:
                 self._limit //= 2
                 continue
-            self._refuse(response)
-            return response.content
+            self._refuse(answer)
+            return answer.content
 
-    def _send(self, parameters: Mapping[str, str | int]) -> httpx.Response:
+    def _send(self, parameters: Mapping[str, str | int]) -> _Answer:
         """Send one request; `Temporary` where the same one may succeed."""
         where = self._where()
         try:
-            response = self._http.get(self._path, params=parameters)
+            answer = self._read(parameters)
         except httpx.TimeoutException:
             raise Temporary(SOURCE, "timeout", f"{where}: no answer in time") from None
         except httpx.RemoteProtocolError:
@@ -216,18 +224,26 @@ class OpenWhiskClient:
             raise Temporary(SOURCE, "connection", f"{where}: no connection") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise SourceError(SOURCE, "request", f"{where}: {type(error).__name__}") from None
-        if response.status_code in (408, 429) or response.status_code >= 500:
+        if answer.status in (408, 429) or answer.status >= 500:
             raise Temporary(
-                SOURCE,
-                f"status_{response.status_code}",
-                f"{where}: status {response.status_code}",
-                _patience(response),
+                SOURCE, f"status_{answer.status}", f"{where}: status {answer.status}", _patience(answer.headers)
             )
-        return response
+        return answer
 
-    def _refuse(self, response: httpx.Response) -> None:
+    def _read(self, parameters: Mapping[str, str | int]) -> _Answer:
+        """The whole answer; a server that only trickles is given up on as one that is silent."""
+        deadline = time.monotonic() + self._timeout
+        pieces: list[bytes] = []
+        with self._http.stream("GET", self._path, params=parameters) as response:
+            for piece in response.iter_bytes():
+                pieces.append(piece)
+                if time.monotonic() > deadline:
+                    raise httpx.ReadTimeout("no whole answer in time")
+        return _Answer(response.status_code, response.headers, b"".join(pieces))
+
+    def _refuse(self, answer: _Answer) -> None:
         """Raise for an answer that will not get better by asking again."""
-        status = response.status_code
+        status = answer.status
         if status == 200:
             return
         where = f"{self._where()}: status {status}"
@@ -236,8 +252,8 @@ class OpenWhiskClient:
         if 300 <= status < 400:
             raise Permanent(SOURCE, "redirect", f"{where}: redirected elsewhere, which is not followed")
         try:
-            said = one_line(msgspec.json.decode(response.content, type=_Failure).error)
-        except msgspec.DecodeError:
+            said = one_line(msgspec.json.decode(answer.content, type=_Failure).error)
+        except NOT_JSON:
             said = ""
         raise Permanent(SOURCE, f"status_{status}", f"{where}{': ' + said if said else ''}")
 
@@ -266,9 +282,9 @@ def _milliseconds(at: datetime) -> int:
     return -((_EPOCH - at) // timedelta(milliseconds=1))
 
 
-def _patience(response: httpx.Response) -> float:
+def _patience(headers: Mapping[str, str]) -> float:
     """The seconds of Retry-After; a date instead, or nonsense, counts as a short wait."""
-    given = response.headers.get("Retry-After", "")
+    given = headers.get("Retry-After", "")
     return float(given) if given.isdecimal() else _WAIT
 
 

@@ -4,7 +4,9 @@ The library retries three times behind one's back, hides the status that made it
 its errors. Here nothing is retried (the next collection is), and each error is one line: URL and a short reason.
 """
 
+import io
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,10 +21,12 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 
 from pipeline.clients import series as answers
 from pipeline.clients.urls import one_line, split, without_credentials
-from pipeline.errors import BadInput, Permanent, SourceError, Temporary
+from pipeline.errors import NOT_JSON, BadInput, Permanent, SourceError, Temporary
 from pipeline.records import Refusal, Series
 
 SOURCE = "prometheus"
+
+_PIECE = 1 << 16
 
 #: Points a series that one range query may ask for; the server refuses more.
 POINTS = 11_000
@@ -59,6 +63,30 @@ class _Login(requests.auth.AuthBase):
         elif self._basic is not None:
             self._basic(request)
         return request
+
+
+class _Patience(requests.adapters.HTTPAdapter):
+    """Reads the whole answer within the limit: a server that only trickles is given up on as one that is silent."""
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
+        limit = kwargs["timeout"]
+        deadline = time.monotonic() + limit
+        response = super().send(request, *args, **(kwargs | {"stream": True}))
+        body = io.BytesIO()
+        try:
+            while piece := response.raw.read1(_PIECE, decode_content=True):
+                body.write(piece)
+                if time.monotonic() > deadline:
+                    response.close()
+                    raise requests.exceptions.ReadTimeout(request=request)
+        except urllib3.exceptions.ReadTimeoutError:
+            raise requests.exceptions.ReadTimeout(request=request) from None
+        except urllib3.exceptions.HTTPError:
+            raise requests.exceptions.ChunkedEncodingError(request=request) from None
+        response.raw.release_conn()
+        body.seek(0)
+        response.raw = body
+        return response
 
 
 class PrometheusClient:
@@ -99,10 +127,10 @@ class PrometheusClient:
         self._connect = PrometheusConnect(
             self.url,
             headers=dict(headers or {}),
-            retry=urllib3.Retry(total=0, read=False, redirect=False),
             session=session,
             timeout=math.ceil(timeout.total_seconds()),
         )
+        session.mount(self.url, _Patience(max_retries=urllib3.Retry(total=0, read=False, redirect=False)))
 
     def __call__(self, promql: str, since: datetime, until: datetime, step: timedelta) -> list[Series]:
         """Evaluate *promql* at every multiple of *step* (since 1970) in [since, until].
@@ -158,7 +186,7 @@ class PrometheusClient:
             raise Temporary(SOURCE, "connection", f"{self.url}: no connection") from None
         except (requests.exceptions.RequestException, PrometheusApiClientException) as error:
             raise SourceError(SOURCE, "request", f"{self.url}: {type(error).__name__}") from None
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
             raise SourceError(SOURCE, "not_prometheus", f"{self.url}: not an answer of Prometheus' API") from None
         self._refused += refused
         return series
@@ -171,7 +199,7 @@ class PrometheusClient:
             try:
                 failure = msgspec.json.decode(body, type=_Failure)
                 said = one_line(failure.error or failure.status) if failure.status == "error" else ""
-            except msgspec.DecodeError:
+            except NOT_JSON:
                 pass
         where = f"{self.url}: status {status}{': ' + said if said else ''}"
         if 300 <= status < 400:

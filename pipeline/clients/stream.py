@@ -8,7 +8,7 @@ import msgspec
 import urllib3
 from urllib3 import exceptions as transport
 
-from pipeline.errors import Temporary
+from pipeline.errors import NOT_JSON, Temporary
 
 SOURCE = "kubernetes"
 #: Bytes taken from the transport at once, at most.
@@ -79,7 +79,7 @@ class Stream:
             if event.type != "ERROR":
                 return event
             status = STATUSES.decode(event.object)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except NOT_JSON:
             raise Temporary(SOURCE, "not_json", f"{self._what}: a watch event is no JSON object") from None
         gone = status.code == 410 or status.reason in ("Expired", "Gone")
         message = f"{self._what}: watch error {status.code or ''}: {one_line(status.message or '')}"

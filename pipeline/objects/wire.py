@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pipeline import quantity
-from pipeline.errors import BadInput
+from pipeline.errors import NOT_JSON, BadInput
 
 Amount = str | int | float | None
 Amounts = dict[str, Amount] | None
@@ -136,7 +136,7 @@ def decode(decoder: msgspec.json.Decoder[T], kind: str, raw: bytes | msgspec.Raw
     """Decode one object; `BadInput` names the object and the field that is not what the API says."""
     try:
         return decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except NOT_JSON as error:
         raise BadInput(f"{kind} {name_of(raw)}: {reason(error)}") from None
 
 
@@ -144,7 +144,7 @@ def convert(wanted: type[T], kind: str, mapping: Mapping[str, Any]) -> T:
     """The same for an object that is decoded already, as from YAML."""
     try:
         return msgspec.convert(mapping, wanted)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         meta = mapping.get("metadata") if isinstance(mapping, Mapping) else None
         name = meta.get("name") if isinstance(meta, Mapping) else None
         raise BadInput(f"{kind} {name or 'without a name'}: {reason(error)}") from None
@@ -154,7 +154,7 @@ def name_of(raw: bytes | msgspec.Raw) -> str:
     """Best effort at ``namespace/name`` of an object that could not be read."""
     try:
         meta = msgspec.json.decode(msgspec.json.decode(raw, type=_Named).metadata, type=_Name)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except NOT_JSON:
         return "without a name"
     return "/".join(part for part in (meta.namespace, meta.name) if part) or "without a name"
 

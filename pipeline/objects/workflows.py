@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pipeline import quantity
-from pipeline.errors import BadInput
+from pipeline.errors import NOT_JSON, BadInput
 from pipeline.objects import flat
 from pipeline.objects.wire import name_of, reason
 from pipeline.records import Action, Workflow
@@ -38,7 +38,7 @@ def workflow(raw: bytes | msgspec.Raw) -> Workflow:
     """Read one workflow object of a list or a watch event."""
     try:
         given = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except NOT_JSON as error:
         raise BadInput(f"workflow {name_of(raw)}: {reason(error)}") from None
     return workflow_of(given)
 

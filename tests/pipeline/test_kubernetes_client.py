@@ -88,6 +88,7 @@ def test_a_list_that_is_always_gone_is_an_error_after_three_tries(server: KubeSe
         ((200, b'{"items": 3}', "application/json"), Permanent, "not_a_list"),
         ((200, b"[]", "application/json"), Permanent, "not_a_list"),
         ((200, b"", "application/json"), Permanent, "not_json"),
+        ((200, b"[" * 100_000 + b"]" * 100_000, "application/json"), Permanent, "not_json"),
         ((200, b'{"items": [{]}', "application/json"), Permanent, "not_json"),
         ((302, b"", "text/html"), Permanent, "status_302"),
         (status(403, 'nodes is forbidden: User "x" cannot list', "Forbidden"), Permanent, "status_403"),

@@ -145,6 +145,16 @@ def test_each_fault_is_one_line_that_names_namespace_and_url_but_no_key(faults, 
     assert waits == sorted(waits) and all(wait > 0 for wait in waits)
 
 
+def test_a_server_that_only_trickles_is_a_timeout(tmp_path):
+    with (
+        answering(lambda _: Reply("[]" + " " * 100, trickle=0.1)) as url,
+        connect(url, timeout=timedelta(milliseconds=300)) as client,
+        pytest.raises(Temporary) as caught,
+    ):
+        client.count(at(0), at(1))
+    assert caught.value.reason == "timeout"
+
+
 @pytest.mark.parametrize("fault", ["error", "busy", "half"])
 def test_what_passes_is_survived(fault, tmp_path):
     server = StandIn([activation(n, n) for n in range(5)], KEYS, faults=[fault, None, fault])
@@ -185,6 +195,7 @@ def test_another_s_key_and_a_wrong_one_are_refused_by_where_they_came_from(tmp_p
         ('[{"start": 5, "name": "a"', "half_page"),
         ("", "not_json"),
         ("<html>", "not_json"),
+        ("[" * 100_000 + "]" * 100_000, "not_openwhisk"),
     ],
 )
 def test_what_is_no_page_is_said_to_be_none(body, reason, tmp_path):

@@ -157,7 +157,9 @@ FAULTS = [
     (Reply('{"status":"success","data":{"result":{"a":1}}}'), SourceError, "not_prometheus"),
     (Reply(matrix({"metric": {}, "values": [[0, "many"]]})), SourceError, "not_prometheus"),
     (Reply(matrix({"metric": {}})), SourceError, "not_prometheus"),
+    (Reply('{"data":' + "[" * 100_000 + "]" * 100_000 + "}"), SourceError, "not_prometheus"),
     (Reply(EMPTY, pause=1.6), Temporary, "timeout"),
+    (Reply(EMPTY, trickle=0.1), Temporary, "timeout"),
 ]
 
 

@@ -22,13 +22,17 @@ class Asked:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer; *cut* sends only so many bytes of the body that was promised, *pause* waits before it."""
+    """One answer; *cut* sends only so many bytes of the body that was promised, *pause* waits before it.
+
+    *trickle* is how many seconds to wait before each byte of the body.
+    """
 
     body: str | bytes = ""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     pause: float = 0.0
     cut: int | None = None
+    trickle: float = 0.0
 
 
 @contextmanager
@@ -51,7 +55,10 @@ def answering(reply: Callable[[Asked], Reply], certificate: tuple[Path, Path] | 
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body if answer.cut is None else body[: answer.cut])
+                sent = body if answer.cut is None else body[: answer.cut]
+                for piece in (sent,) if not answer.trickle else (sent[n : n + 1] for n in range(len(sent))):
+                    time.sleep(answer.trickle)
+                    self.wfile.write(piece)
             except OSError:  # the client gave up, which may be what the test is about
                 self.close_connection = True
             if answer.cut is not None:
