@@ -4,7 +4,7 @@ Every file is read and checked before anything is written; an error is one line 
 record or column.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from jobs.config import Settings
 from pipeline.collectors import nodes
 from pipeline.collectors.objects import table
 from pipeline.columns import NODES
-from pipeline.errors import BadInput
+from pipeline.errors import NOT_JSON, BadInput
 from pipeline.objects import node_of
 from pipeline.records import Batch, Refusal
 
@@ -148,21 +148,61 @@ def _holds_json(file: Path) -> bool:
 
 
 def _check_records(file: Path) -> None:
-    """Refuse a file that is neither one JSON text nor a JSON text a line, naming the line."""
-    content = file.read_bytes()
+    """Refuse a file that is neither one JSON text nor a JSON text a line, naming the line, or holds no record."""
     try:
-        msgspec.json.decode(content, type=msgspec.Raw)
-        return
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        whole = str(error)
-    lines = content.splitlines()
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                msgspec.json.decode(line, type=msgspec.Raw)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                why = whole if number == 1 else str(error)
-                raise BadInput(f"{file}, line {number}: not JSON: {why}") from None
+        with file.open("rb") as lines:
+            _check(file, enumerate(lines, 1))
+    except _NotALine as error:
+        try:
+            whole = file.read_bytes().removeprefix(_BOM)
+            msgspec.json.decode(whole, type=msgspec.Raw)
+        except NOT_JSON as of_whole:
+            why = of_whole if error.number == 1 else error
+            raise BadInput(f"{file}, line {error.number}: not JSON: {why}") from None
+        _check(file, [(1, whole)])
+
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class _NotALine(ValueError):
+    """Line *number* is no JSON of its own."""
+
+    def __init__(self, number: int, why: Exception) -> None:
+        super().__init__(str(why))
+        self.number = number
+
+
+class _Identified(msgspec.Struct):
+    """All that tells an activation record from other JSON."""
+
+    activationId: msgspec.Raw  # noqa: N815 - the record's own name
+
+
+def _check(file: Path, texts: Iterable[tuple[int, bytes]]) -> None:
+    """Look through JSON texts, each a record or an array of them; among those that there are one must be one."""
+    some = found = False
+    for number, text in texts:
+        line = text.removeprefix(_BOM) if number == 1 else text
+        if not line.strip():
+            continue
+        try:
+            msgspec.json.decode(line, type=msgspec.Raw)
+            records = msgspec.json.decode(line, type=list[msgspec.Raw]) if line.lstrip()[:1] == b"[" else [line]
+        except NOT_JSON as error:
+            raise _NotALine(number, error) from None
+        some = some or bool(records)
+        found = found or any(map(_identified, records))
+    if some and not found:
+        raise BadInput(f"{file}: holds no activation record: nothing in it has an activationId")
+
+
+def _identified(record: bytes | msgspec.Raw) -> bool:
+    try:
+        msgspec.json.decode(record, type=_Identified)
+    except NOT_JSON:
+        return False
+    return True
 
 
 def _objects(file: Path) -> Iterator[Mapping[str, Any]]:
@@ -176,9 +216,17 @@ def _objects(file: Path) -> Iterator[Mapping[str, Any]]:
             if not isinstance(items, list):
                 raise BadInput(f"{file}: items: is no list")
             for item in items:
-                if isinstance(item, Mapping) and item.get("kind") in (None, "Node"):
+                if isinstance(item, Mapping) and item.get("kind") in (None, "Node") and not _is_a_pod(item):
                     yield item
-        elif kind in (None, "Node"):
+        elif kind == "Node" or (kind is None and not _is_a_pod(document)):
             yield document
+        elif kind is None:
+            raise BadInput(f"{file}: a pod, and no node")
         else:
             raise BadInput(f"{file}: kind {kind}: is no Node")
+
+
+def _is_a_pod(item: Mapping[str, Any]) -> bool:
+    """Whether an object that does not say its kind is a pod, which has a name as a node has."""
+    spec = item.get("spec")
+    return isinstance(spec, Mapping) and "containers" in spec

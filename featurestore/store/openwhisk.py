@@ -21,13 +21,15 @@ import msgspec
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from pipeline.errors import BadInput
+from pipeline.errors import NOT_JSON, BadInput
 
 #: Verdict on a record that is understood but no workload.
 NOISE = "health action"
 
 # The reader's own limit of one record, raised where one is longer; it takes a multiple of that in memory.
 _OBJECT = 16 << 20
+
+_BOM = b"\xef\xbb\xbf"
 
 # ignore_errors: a field of a wrong kind becomes null and the record is judged by what is left of it; text that is no
 # JSON is an error all the same.
@@ -142,8 +144,8 @@ def stage_rows(con: DuckDBPyConnection, rows: pa.Table) -> None:
 def _a_record_a_line(file: Path) -> bool:
     with file.open("rb") as content:
         try:
-            return isinstance(msgspec.json.decode(content.readline()), dict)
-        except (msgspec.MsgspecError, UnicodeError):
+            return isinstance(msgspec.json.decode(content.readline().removeprefix(_BOM)), dict)
+        except NOT_JSON:
             return False
 
 
@@ -167,13 +169,13 @@ def _salvage(con: DuckDBPyConnection, files: Sequence[Path], lines: Path) -> tup
 
 def _records(file: Path) -> Iterable[str]:
     """Take *file* apart into its records, each on one line; bytes that are no UTF-8 become text that is no JSON."""
-    text = file.read_bytes().decode("utf-8", "surrogateescape")
+    text = file.read_bytes().removeprefix(_BOM).decode("utf-8", "surrogateescape")
     if not text.strip():
         return []
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError) as error:
         if text.lstrip().startswith("{"):
-            return [line for line in text.splitlines() if line.strip()]
+            return [line for line in text.split("\n") if line.strip()]  # a string may hold other line ends
         raise BadInput(f"{file}: no array of activation records: {error}") from None
     return [json.dumps(record) for record in (whole if isinstance(whole, list) else [whole])]

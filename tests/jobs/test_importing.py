@@ -153,6 +153,11 @@ def test_openwhisk_records_with_node_and_pod(bring, file, store, form):
         ("activation_id,function,start,end,end\n", "line 1: a column stands twice"),
         ('[{"activationId": "a1", "na', "line 1: not JSON"),
         ('{"activationId": "a1", "start": 1}\n{"activa\n', "line 2: not JSON"),
+        ('{"kind": "NodeList", "items": [{"metadata": {"name": "n1"}}]}', "holds no activation record"),
+        ('{\n "kind": "AdmissionReview"\n}', "holds no activation record"),
+        ('[["up", 1], 3, null, {"id": "a1"}]', "holds no activation record"),
+        ('{"a": 1}\n{"b": 2}\n', "holds no activation record"),
+        ("[" * 100_000 + "]" * 100_000, "line 1: not JSON"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_is_written(bring, file, store, content, said):
@@ -164,6 +169,20 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(bring, file, store, co
     assert str(bad) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert stored(store) == []
+
+
+@pytest.mark.parametrize("form", ["array", "lines"])
+def test_a_byte_order_mark_is_no_part_of_the_first_record(bring, tmp_path, store, form):
+    records = [RECORD, RECORD | {"activationId": "a2"}]
+    text = json.dumps(records) if form == "array" else "\n".join(json.dumps(each) for each in records)
+    marked = tmp_path / "a.json"
+    marked.write_text(text, encoding="utf-8-sig")
+    assert bring("activations", marked).rows == 2
+    assert len(stored(store)) == 2
+
+
+def test_an_array_without_records_holds_nothing(bring, file, store):
+    assert bring("activations", file("a.json", "[]")).rows == 0
 
 
 def test_a_file_with_a_header_only_holds_nothing(bring, file, store):
@@ -248,6 +267,8 @@ def test_an_odd_node_costs_only_itself(bring, file):
         ("a: [1\n", "line"),
         ("", "empty"),
         ("just words", "no Kubernetes object"),
+        ("metadata: {name: p}\nspec: {containers: [{name: c}]}\n", "a pod"),
+        ('{"items": [{"metadata": {"name": "p"}, "spec": {"containers": []}}]}', "holds no node"),
         ('{"kind": "List", "items": 3}', "items"),
         ('{"kind": "List", "items": []}', "holds no node"),
         (json.dumps(node("n2") | {"status": {"allocatable": {"cpu": "16g"}}}), "cpu"),
@@ -267,6 +288,24 @@ def test_real_node_lists(bring, real):
     assert popeye.rows + popeye.refused == 5
     with pytest.raises(BadInput, match=r"node_aks_malformed_ruby_hash\.txt"):
         bring("nodes", real / "node_aks_malformed_ruby_hash.txt")
+
+
+@pytest.mark.parametrize("kind", ["activations", "nodes", "profiles"])
+def test_every_real_file_is_read_or_refused_in_one_line_that_names_it(bring, real, kind):
+    """What is read is just what the file's own name says that it holds."""
+    read = []
+    for path in sorted(each for each in real.iterdir() if each.is_file()):
+        try:
+            outcome = bring(kind, path)
+        except BadInput as error:
+            assert str(path) in str(error)
+            assert "\n" not in str(error)
+        else:
+            assert outcome.rows + outcome.duplicates > 0
+            read.append(path.name.split("_")[:2])
+    wanted = {"activations": [["ow", "activation"]] * 4, "nodes": [["node", each] for each in ("doks", "gpu")]
+              + [["node", "openshift"], ["node", "popeye"]], "profiles": []}  # fmt: skip
+    assert read == wanted[kind]
 
 
 def test_real_activation_records(bring, real, store):

@@ -345,6 +345,17 @@ def test_a_long_file_of_short_records_takes_little_memory(tmp_path: Path, form: 
         assert con.execute("SELECT count(*) FROM staged WHERE verdict IS NULL").fetchall() == [(400,)]
 
 
+def test_line_ends_of_other_alphabets_do_not_part_a_record(tmp_path: Path) -> None:
+    good = json.dumps(record(1, version="a\u2028b\x85c"), ensure_ascii=False)
+    file = tmp_path / "lines.json"
+    long = json.dumps(record(2, response={"result": {"text": "x" * 35_000_000}}))  # for which lines are looked at
+    file.write_text(f"{good}\n{long}", encoding="utf-8")
+    with staging() as con:
+        openwhisk.stage_files(con, [file])
+        found = con.execute("SELECT version FROM staged WHERE verdict IS NULL ORDER BY rowid").fetchall()
+    assert found == [("a\u2028b\x85c",), ("0.0.1",)]
+
+
 @pytest.mark.parametrize("form", ["lines", "array"])
 def test_a_record_longer_than_the_reader_s_own_limit_is_read(tmp_path: Path, form: str) -> None:
     text = [json.dumps(record(n, response={"result": {"text": "x" * (n * 35_000_000)}})) for n in range(2)]

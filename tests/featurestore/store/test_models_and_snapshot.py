@@ -106,15 +106,14 @@ def test_an_empty_store_gives_an_empty_snapshot(store: Store, tmp_path: Path) ->
     assert published.load(tmp_path / "snapshot").version == snapshot.version
 
 
-@pytest.mark.parametrize("byte", range(16, 60))
-def test_a_damaged_head_of_a_snapshot_is_refused_and_the_file_named(store: Store, tmp_path: Path, byte: int) -> None:
+def test_a_damaged_head_of_a_snapshot_is_refused_and_the_file_named(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "snapshot"
     published.write(store.read(lambda con: assemble.snapshot(con, NOON)), file)
-    content = bytearray(file.read_bytes())
-    content[byte] = 0xFF  # is no part of any UTF-8 text
-    file.write_bytes(content)
-    with pytest.raises(BadInput, match=str(file)):
-        published.load(file)
+    good = file.read_bytes()
+    for byte in range(16, 60):
+        file.write_bytes(good[:byte] + b"\xff" + good[byte + 1 :])  # is no part of any UTF-8 text
+        with pytest.raises(BadInput, match=str(file)):
+            published.load(file)
 
 
 def fill(store: Store) -> None:
