@@ -1,18 +1,29 @@
 """``colocate recommend``: where a pod should run, and why."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.common import Cluster, Output, cluster_of, settings, snapshot, utc_now
+from jobs.cli.common import Cluster, cluster_of, settings, snapshot, utc_now
 from jobs.cli.output import Format, document, line, rows
 from jobs.config import Mode
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
     from jobs.recommending import Answer
+
+
+class AnswerFormat(StrEnum):
+    """The forms of ``-o`` of an answer: those of lists, and the JSON patch alone."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+    csv = "csv"
+    patch = "patch"
 
 
 def register(app: typer.Typer) -> None:
@@ -27,8 +38,12 @@ def recommend(
     ],
     mode: Annotated[Mode | None, typer.Option("--mode", help="default: prefer, or the pod's own annotation")] = None,
     cluster: Cluster = None,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="where the pod is created")] = None,
-    output: Output = Format.table,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="where the pod is created; default: the manifest's")
+    ] = None,
+    output: Annotated[
+        AnswerFormat, typer.Option("--output", "-o", help="form of the answer; csv: the nodes, patch: the JSON patch")
+    ] = AnswerFormat.table,
 ) -> None:
     """Show where a new pod should run: its affinity, the patch, the ranked nodes and the reasons.
 
@@ -57,18 +72,18 @@ def _standard_input() -> str:
         raise BadInput("standard input: not UTF-8 text") from None
 
 
-def _shown(answers: list["Answer"], output: Format) -> str:
-    if output is Format.table:
+def _shown(answers: list["Answer"], output: AnswerFormat) -> str:
+    if output is AnswerFormat.table:
         return "\n".join(f"{_told(each)}\n{_affinity(each)}" for each in answers)
-    if output is Format.csv:
+    if output is AnswerFormat.csv:
         columns = ("pod", "node", "score", "reasons")
-        return rows(columns, (row for each in answers for row in each.ranked()), output)
-    if output is Format.patch:
-        found: object = [each.recommendation.patch for each in answers]
+        return rows(columns, (row for each in answers for row in each.ranked()), Format.csv)
+    if output is AnswerFormat.patch:
+        found: list[object] = [each.recommendation.patch for each in answers]
         form = Format.json
     else:
-        found, form = [each.recommendation for each in answers], output
-    return document(found[0] if isinstance(found, list) and len(found) == 1 else found, form)
+        found, form = [each.recommendation for each in answers], Format(output.value)
+    return document(found[0] if len(found) == 1 else found, form)
 
 
 def _told(answered: "Answer") -> str:

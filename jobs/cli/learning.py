@@ -34,14 +34,14 @@ def learn(
 
     held = settings(context)
     store = Store(held.store.path, held.store.deadline)
-    known = learner.clusters(held, store)
+    known = learner.clusters(held, store) if held.clusters or held.store.path.exists() else []
     for name in cluster or ():
         if name not in known:
             raise BadInput(
                 f"cluster {name!r}: neither configured nor imported; there are {', '.join(known) or 'none'}"
             )
     if not known:
-        raise BadInput("clusters: none is configured and none was imported; there is nothing to learn from")
+        raise BadInput("clusters: none is configured in colocate.toml and none was imported; nothing to learn from")
     outcomes = []
     with progress_bar() as bar:
         for name in cluster or known:

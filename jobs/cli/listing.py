@@ -1,7 +1,7 @@
 """``colocate interference``, ``functions``, ``nodes``, ``decisions``: what is known, as a table or for programs."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pyarrow as pa
 import typer
@@ -9,7 +9,10 @@ import typer
 from jobs.cli.common import Cluster, Output, settings, snapshot
 from jobs.cli.output import Format, rows
 from jobs.service.known import KNOWN, select
+from pipeline.errors import BadInput
 
+Status = Literal["observed", "predicted", "unknown", "shared_cause"]
+Dominant = Literal["cpu", "memory", "network", "disk", "mixed"]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="rows at most")]
 
 
@@ -23,7 +26,7 @@ def interference(
     context: typer.Context,
     victim: Annotated[str | None, typer.Argument(help="only this victim")] = None,
     aggressor: Annotated[str | None, typer.Argument(help="only this aggressor")] = None,
-    status: Annotated[str | None, typer.Option(help="observed, predicted, unknown or shared_cause")] = None,
+    status: Annotated[Status | None, typer.Option(help="only pairs known in this way")] = None,
     node_type: Annotated[str | None, typer.Option(help="only this node type")] = None,
     cluster: Cluster = None,
     limit: Limit = 100_000,
@@ -43,7 +46,7 @@ def interference(
 def functions(
     context: typer.Context,
     function: Annotated[str | None, typer.Argument(help="only this function")] = None,
-    dominant: Annotated[str | None, typer.Option(help="cpu, memory, network, disk or mixed")] = None,
+    dominant: Annotated[Dominant | None, typer.Option(help="only where this resource is used most")] = None,
     node_type: Annotated[str | None, typer.Option(help="on this node type; default: all together")] = None,
     cluster: Cluster = None,
     limit: Limit = 100_000,
@@ -74,11 +77,13 @@ def decisions(
     limit: Limit = 100,
     output: Output = Format.table,
 ) -> None:
-    """The decisions recorded so far, the newest first."""
+    """The decisions recorded so far, the newest first; those of the last seconds may not be stored yet."""
     from featurestore.store import decisions as history
     from featurestore.store.duck import Store
 
     held = settings(context)
+    if not held.store.path.exists():
+        raise BadInput(f"store.path: {held.store.path}: no such file (colocate serve records decisions)")
     store = Store(held.store.path, held.store.deadline)
     found = store.read(
         lambda con: history.recent(con, limit=limit, cluster=cluster, namespace=namespace, function=function)
@@ -92,6 +97,4 @@ def _show(context: typer.Context, name: str, given: Mapping[str, str | None], li
 
 
 def _print(table: pa.Table, output: Format, title: str) -> None:
-    if output is Format.patch:
-        raise typer.BadParameter("-o patch: only colocate recommend has patches")
     typer.echo(rows(table.column_names, table.to_pylist(), output, title=title), nl=False)

@@ -4,25 +4,28 @@ import csv
 import io
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 import yaml
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+#: Numbers nearer to nothing are shown as less than this.
+_LEAST = 0.0001
+
 
 class Format(StrEnum):
-    """The forms of ``-o``; *patch* only where a pod is changed, *csv* only for lists."""
+    """The forms of ``-o``."""
 
     table = "table"
     json = "json"
     yaml = "yaml"
     csv = "csv"
-    patch = "patch"
 
 
 def plain(value: object) -> Any:
@@ -49,28 +52,55 @@ def document(value: object, form: Format) -> str:
 
 
 def rows(columns: Sequence[str], records: Iterable[Mapping[str, object]], form: Format, title: str = "") -> str:
-    """Render *records* with just *columns*, in their order, in any form for lists; a table leaves out empty ones."""
-    chosen = [{column: plain(record.get(column)) for column in columns} for record in records]
-    if form in (Format.json, Format.yaml):
+    """Render *records* with just *columns*, in their order, in any form for lists.
+
+    A table leaves out empty columns, and where it is too wide, names under it what is the same in every row.
+    """
+    kept = list(records)
+    if form is Format.table:
+        return _table(columns, kept, title)
+    chosen = [{column: plain(record.get(column)) for column in columns} for record in kept]
+    if form is not Format.csv:
         return document(chosen, form)
-    if form is Format.csv:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(
-            ["" if (cell := record[column]) is None else cell for column in columns] for record in chosen
-        )
-        return text.getvalue()
-    if not chosen:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_field(record[column]) for column in columns] for record in chosen)
+    return text.getvalue()
+
+
+def _field(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else value
+
+
+def _table(columns: Sequence[str], records: Sequence[Mapping[str, object]], title: str) -> str:
+    if not records:
         return f"{title}: none\n" if title else "none\n"
-    shown = [column for column in columns if any(record[column] not in (None, "") for record in chosen)]
+    cells = {column: [_cell(record.get(column)) for record in records] for column in columns}
+    shown = [column for column in columns if any(cell not in ("", "-") for cell in cells[column])]
+    numeric = {column for column in shown if any(isinstance(record.get(column), int | float) for record in records)}
+    width = _width()
+    whole = _grid(title, {column: cells[column] for column in shown}, numeric, width)
+    if len(records) == 1 or Console(width=10_000).measure(whole).maximum <= width:
+        return rendered(whole, width)
+    same = [column for column in shown if len(set(cells[column])) == 1]
+    kept = _grid(title, {column: cells[column] for column in shown if column not in same}, numeric, width)
+    everywhere = "".join(f"{column}: {cells[column][0]}\n" for column in same)
+    return f"{rendered(kept, width)}{everywhere}"
+
+
+def _grid(title: str, cells: Mapping[str, Sequence[str]], numeric: Set[str], width: int) -> Table:
+    least = {column: max(map(len, column_cells)) for column, column_cells in cells.items()}
+    roomy = sum(least.values()) + 3 * len(least) < width  # then only headings are folded
     grid = Table(title=Text(title) if title else None, title_justify="left")
-    for column in shown:
-        numeric = any(isinstance(record[column], int | float) for record in chosen)
-        grid.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for record in chosen:
-        grid.add_row(*(Text(_cell(record[column])) for column in shown))
-    return rendered(grid)
+    for column in cells:
+        justify: JustifyMethod = "right" if column in numeric else "left"
+        grid.add_column(column, justify=justify, overflow="fold", min_width=least[column] if roomy else None)
+    for row in zip(*cells.values(), strict=True):
+        grid.add_row(*map(Text, row))
+    return grid
 
 
 def rendered(renderable: object, width: int | None = None) -> str:
@@ -87,9 +117,16 @@ def _width() -> int:
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+    value = plain(value)
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
+        if 0 < abs(value) < _LEAST:
+            return f"<{_LEAST:g}" if value > 0 else f">-{_LEAST:g}"
         return f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
     return line(str(value))
 

@@ -1,5 +1,6 @@
 """What commands write for people: names of others are shown as they are, and never move the terminal's hand."""
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,53 @@ def test_a_refused_manifest_is_one_line_also_before_the_first_snapshot(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "colocate: a\\nb.yaml: kind 'Node': neither a Pod nor a workload with a pod template\n"
+
+
+def test_a_time_is_shown_in_utc_to_the_second() -> None:
+    at = datetime(2026, 1, 5, 13, 45, 7, 123456, timezone(timedelta(hours=5, minutes=45)))
+    assert "2026-01-05 08:00:07Z" in rows(("at",), [{"at": at}], Format.table)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(5.4e-5, "<0.0001"), (-5.4e-5, ">-0.0001"), (0.0, " 0 "), (True, "true")]
+)
+def test_a_cell_says_what_it_holds(value: object, shown: str) -> None:
+    assert shown in rows(("wide heading",), [{"wide heading": value}], Format.table)
+
+
+def test_what_is_the_same_in_every_row_stands_under_a_table_that_would_be_too_wide() -> None:
+    records = [{"pod": letter * 100, "node": "n" * 100, "cluster": "edge"} for letter in "ab"]
+    shown = rows(("pod", "node", "cluster"), records, Format.table)
+    assert shown.endswith(f"node: {'n' * 100}\ncluster: edge\n")
+    assert "a" * 100 in shown
+    assert "b" * 100 in shown
+
+
+def test_a_table_that_is_narrow_enough_keeps_every_column() -> None:
+    shown = rows(("pod", "cluster"), [{"pod": "a", "cluster": "edge"}, {"pod": "b", "cluster": "edge"}], Format.table)
+    assert shown.count("edge") == 2
+
+
+def test_truth_is_written_alike_in_csv_and_json() -> None:
+    assert rows(("ready",), [{"ready": True}, {"ready": False}], Format.csv) == "ready\ntrue\nfalse\n"
+
+
+@pytest.mark.parametrize("arguments", [["decisions"], ["learn"]])
+def test_asking_before_anything_was_collected_is_refused_and_leaves_no_file(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["functions", "-o", "patch"], ["interference", "--status", "odd"], ["functions", "--dominant", "odd"]],
+)
+def test_a_word_that_is_not_among_the_choices_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert "is not one of" in capsys.readouterr().err
