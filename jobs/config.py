@@ -21,7 +21,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from pipeline.errors import BadInput
 
@@ -36,17 +36,37 @@ def _span(value: object) -> object:
     if isinstance(value, str):
         parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value)
         if parts and "".join(number + unit for number, unit in parts) == value:
-            return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+            try:
+                return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+            except OverflowError:
+                return timedelta.max
     return value
 
 
-def _positive(value: timedelta) -> timedelta:
+_LONGEST = timedelta(days=36525)
+
+
+def _sensible(value: timedelta) -> timedelta:
     if value <= timedelta(0):
         raise ValueError("must be longer than zero")
+    if value > _LONGEST:
+        raise ValueError("must be no longer than 100 years")
     return value
 
 
-Span = Annotated[timedelta, BeforeValidator(_span), AfterValidator(_positive)]
+Span = Annotated[timedelta, BeforeValidator(_span), AfterValidator(_sensible)]
+
+
+def _nameable(value: Path) -> Path:
+    if "\0" in str(value) or value == Path():
+        raise ValueError("is no file name")
+    return value
+
+
+File = Annotated[Path, AfterValidator(_nameable)]
+
+_LABEL = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_DOMAIN = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 
 
 class Group(BaseModel):
@@ -56,10 +76,10 @@ class Group(BaseModel):
 
 
 class StoreSettings(Group):
-    path: Path = Field(Path("colocation.duckdb"), description="the DuckDB file of what happened and was learned")
-    control: Path = Field(Path("colocation.control.sqlite"), description="the SQLite file of what was asked for")
-    snapshot: Path = Field(Path("colocation.snapshot"), description="the published snapshot that answers come from")
-    spool: Path = Field(Path("colocation.spool"), description="directory for pages and decisions not yet stored")
+    path: File = Field(Path("colocation.duckdb"), description="the DuckDB file of what happened and was learned")
+    control: File = Field(Path("colocation.control.sqlite"), description="the SQLite file of what was asked for")
+    snapshot: File = Field(Path("colocation.snapshot"), description="the published snapshot that answers come from")
+    spool: File = Field(Path("colocation.spool"), description="directory for pages and decisions not yet stored")
     deadline: Span = Field(timedelta(seconds=30), description="how long to wait for the file while another holds it")
     retain_usage: Span = Field(timedelta(days=30), description="usage older than this is deleted")
     retain_activations: Span = Field(timedelta(days=30), description="activations older than this are deleted")
@@ -68,7 +88,7 @@ class StoreSettings(Group):
 
 
 class KubernetesSettings(Group):
-    kubeconfig: Path | None = Field(
+    kubeconfig: File | None = Field(
         None, description="kubeconfig file; default: KUBECONFIG, else in-cluster, else ~/.kube/config"
     )
     context: str | None = Field(None, description="context of the kubeconfig")
@@ -88,10 +108,10 @@ class KubernetesSettings(Group):
 class PrometheusSettings(Group):
     url: str = Field(description="base URL, without credentials")
     token: SecretStr | None = Field(None, description="bearer token")
-    token_file: Path | None = Field(None, description="file holding the bearer token, read again for each collection")
+    token_file: File | None = Field(None, description="file holding the bearer token, read again for each collection")
     username: str | None = Field(None, description="basic auth user")
     password: SecretStr | None = Field(None, description="basic auth password")
-    ca_file: Path | None = Field(None, description="CA certificates to verify the server with")
+    ca_file: File | None = Field(None, description="CA certificates to verify the server with")
     insecure: bool = Field(False, description="do not verify the server's certificate")
     headers: dict[str, SecretStr] = Field(default_factory=dict, description="extra headers, such as X-Scope-OrgID")
     replica_labels: tuple[str, ...] = Field(
@@ -120,7 +140,7 @@ class PrometheusSettings(Group):
 class OpenWhiskNamespace(Group):
     name: str = Field(description="namespace whose activations are collected")
     key: SecretStr | None = Field(None, description="user:password key")
-    key_file: Path | None = Field(None, description="file holding the key")
+    key_file: File | None = Field(None, description="file holding the key")
     key_env: str | None = Field(None, description="environment variable holding the key")
 
     @model_validator(mode="after")
@@ -133,14 +153,25 @@ class OpenWhiskNamespace(Group):
 class OpenWhiskSettings(Group):
     url: str = Field(description="API host, https://HOST[:PORT]")
     namespaces: list[OpenWhiskNamespace] = Field(min_length=1, description="namespaces with a key each")
-    ca_file: Path | None = Field(None, description="CA certificates to verify the server with")
+    ca_file: File | None = Field(None, description="CA certificates to verify the server with")
     insecure: bool = Field(False, description="do not verify the server's certificate")
     page: int = Field(200, ge=1, le=2000, description="records a page; halved when the server refuses it")
     timeout: Span = Field(timedelta(seconds=60), description="limit of one request")
 
+    @model_validator(mode="after")
+    def _names_differ(self) -> "OpenWhiskSettings":
+        names = [namespace.name for namespace in self.namespaces]
+        if len(set(names)) != len(names):
+            raise ValueError("namespaces: two have the same name")
+        return self
+
 
 class ClusterSettings(Group):
-    name: str = Field(min_length=1, description="name of the cluster in every table, metric and answer")
+    name: str = Field(
+        min_length=1,
+        pattern=r"^[^\x00-\x1f\x7f]*$",
+        description="name of the cluster in every table, metric and answer",
+    )
     kubernetes: KubernetesSettings | None = None
     prometheus: PrometheusSettings | None = None
     openwhisk: OpenWhiskSettings | None = None
@@ -166,8 +197,10 @@ class ScheduleSettings(Group):
 class LearnSettings(Group):
     skew: Span = Field(timedelta(seconds=1), description="tolerated difference between clocks of machines")
     window: Span = Field(timedelta(days=14), description="history that a full fit looks at")
-    min_overlaps: float = Field(30.0, ge=0, description="effective overlaps below which a pair is unknown")
-    min_effect: float = Field(0.05, ge=0, description="slowdown that counts as interference")
+    min_overlaps: float = Field(
+        30.0, ge=0, allow_inf_nan=False, description="effective overlaps below which a pair is unknown"
+    )
+    min_effect: float = Field(0.05, ge=0, allow_inf_nan=False, description="slowdown that counts as interference")
 
 
 class AdviceSettings(Group):
@@ -176,8 +209,12 @@ class AdviceSettings(Group):
     )
     namespaces: dict[str, Mode] = Field(default_factory=dict, description="mode by namespace")
     probability: float = Field(0.9, gt=0, le=1, description="probability from which a pair is acted upon")
-    topology_key: str = Field("kubernetes.io/hostname", description="topology key of emitted pod terms")
-    label_prefix: str = Field("colocation.internal", description="prefix of the product's own labels and annotations")
+    topology_key: str = Field(
+        "kubernetes.io/hostname", pattern=_LABEL, description="topology key of emitted pod terms"
+    )
+    label_prefix: str = Field(
+        "colocation.internal", pattern=_DOMAIN, description="prefix of the product's own labels and annotations"
+    )
     stale_after: Span = Field(timedelta(hours=1), description="older snapshots give stated hard needs only")
     excluded_namespaces: tuple[str, ...] = Field(
         ("kube-system", "colocation-system"), description="namespaces left alone"
@@ -196,13 +233,13 @@ class ServeSettings(Group):
         None, description="address to listen on; default: all with a token or a client CA, else loopback"
     )
     port: int | None = Field(None, ge=0, le=65535, description="default 8443 with TLS, else 8080")
-    tls_cert: Path | None = Field(None, description="certificate file, reloaded when it changes")
-    tls_key: Path | None = Field(None, description="key file, reloaded when it changes")
-    client_ca: Path | None = Field(
+    tls_cert: File | None = Field(None, description="certificate file, reloaded when it changes")
+    tls_key: File | None = Field(None, description="key file, reloaded when it changes")
+    client_ca: File | None = Field(
         None, description="CA whose clients may call /mutate and /extender without a token"
     )
     token: SecretStr | None = Field(None, description="bearer token asked for by everything but health")
-    token_file: Path | None = Field(None, description="file holding the bearer token")
+    token_file: File | None = Field(None, description="file holding the bearer token")
     workers: int = Field(1, ge=1, description="serving processes")
     metrics_pairs: int = Field(100, ge=0, description="the strongest pairs shown in the metrics")
 
@@ -251,7 +288,7 @@ def load(path: Path | None) -> Settings:
     given: dict[str, Any] = {}
     if path is not None or "COLOCATE_CONFIG" in os.environ or where.exists():
         try:
-            given = tomllib.loads(where.read_text(encoding="utf-8"))
+            given = tomllib.loads(where.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadInput(f"{where}: {str(error).splitlines()[0]}") from None
     known = {f"COLOCATE_{name.upper()}" for name in Settings.model_fields}
@@ -261,8 +298,13 @@ def load(path: Path | None) -> Settings:
             raise BadInput(f"environment variable {variable}: no such setting")
     try:
         return Settings(**given)
+    except SettingsError as error:
+        found = re.search(r'field "(\w+)"', str(error))
+        variable = f"COLOCATE_{found[1].upper()}" if found else "COLOCATE_..."
+        raise BadInput(f"environment variable {variable}: is no JSON") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        reason = first["msg"].removeprefix("Value error, ")
+        unknown = first["type"] == "extra_forbidden"
+        reason = "no such setting" if unknown else first["msg"].removeprefix("Value error, ")
         raise BadInput(f"{where} or environment: {field or 'settings'}: {reason}") from None

@@ -95,3 +95,41 @@ def test_an_openwhisk_namespace_needs_exactly_one_key(tmp_path: Path) -> None:
     start = '[[clusters]]\nname = "a"\n[clusters.openwhisk]\nurl = "https://o"\n[[clusters.openwhisk.namespaces]]\n'
     assert "exactly one" in refused(tmp_path, start + 'name = "guest"\n')
     assert "exactly one" in refused(tmp_path, start + 'name = "guest"\nkey = "a:b"\nkey_env = "K"\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ('[store]\ndeadline = "99999999999999d"', "store.deadline"),
+        ('[schedule]\nfirst_window = "5000000d"', "schedule.first_window"),
+        ("[learn]\nmin_overlaps = inf", "learn.min_overlaps"),
+        ('[store]\npath = ""', "store.path"),
+        ('[store]\nspool = "a\\u0000b"', "store.spool"),
+        ('[serve]\ntoken_file = "a\\u0000b"', "serve.token_file"),
+        ('[advice]\ntopology_key = ""', "advice.topology_key"),
+        ('[advice]\ntopology_key = "a b"', "advice.topology_key"),
+        ('[advice]\nlabel_prefix = "A/b"', "advice.label_prefix"),
+        ('[[clusters]]\nname = "a\\nb"', "clusters.0.name"),
+        (
+            '[[clusters]]\nname = "a"\n[clusters.openwhisk]\nurl = "https://h"\n'
+            'namespaces = [{ name = "g", key = "a:b" }, { name = "g", key = "a:c" }]',
+            "clusters.0.openwhisk",
+        ),
+    ],
+)
+def test_what_could_only_fail_later_is_refused_at_once(tmp_path: Path, text: str, field: str) -> None:
+    assert f": {field}: " in refused(tmp_path, text)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_setting(tmp_path: Path) -> None:
+    assert loaded(tmp_path, '\ufeff[store]\npath = "x"\n').store.path == Path("x")
+
+
+@pytest.mark.parametrize("variable", ["COLOCATE_STORE", "COLOCATE_CLUSTERS"])
+def test_a_variable_that_is_no_json_is_named_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, '[{"key": "hunter2"')
+    message = refused(tmp_path, "")
+    assert variable in message
+    assert "hunter2" not in message
