@@ -180,7 +180,9 @@ class ClusterSettings(Group):
 class ScheduleSettings(Group):
     usage: Span = Field(timedelta(minutes=5), description="how often usage is collected")
     activations: Span = Field(timedelta(minutes=5), description="how often activations are collected")
-    placements: Span = Field(timedelta(minutes=1), description="how often placements are listed")
+    placements: Span = Field(
+        timedelta(minutes=5), description="how often placements are listed; changes are watched while serving"
+    )
     workflows: Span = Field(timedelta(minutes=5), description="how often workflows are listed")
     nodes: Span = Field(
         timedelta(days=1), description="how often nodes are listed; changes are watched while serving"

@@ -1,4 +1,4 @@
-"""The configuration reference of README.md, written from the settings' own descriptions: ``python -m jobs.reference``."""
+"""The configuration reference of README.md, from the settings' own descriptions: ``python -m jobs.reference``."""
 
 import sys
 import types

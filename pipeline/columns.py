@@ -45,6 +45,7 @@ USAGE = _schema(
 #: One row a pod that has a node, of the whole list at *at*; pods that are missing are gone.
 #: *started* is the kubelet's start, else creation. *ended* is null while the pod is not terminal.
 #: *function* is set where the label (or an unambiguous name) says so; *named* tells that the name already did.
+#: *function_from* is when a watch saw the label come; null where it is to be bounded by what was seen before.
 PLACEMENTS = _schema(
     uid=pa.string(),
     namespace=pa.string(),
@@ -61,6 +62,7 @@ PLACEMENTS = _schema(
     cpu_request_cores=pa.float64(),
     memory_request_bytes=pa.float64(),
     labels=pa.string(),
+    function_from=_TIME,
 )
 
 #: One row a workflow object of the whole list.

@@ -143,8 +143,9 @@ _LATEST = (
 )
 
 # A pod belongs to one function for life, and the function is remembered when a later list does not show it.
-# function_from: its start where the name said it from the start, else the last time it was seen without, else its
-# start. ended: as stated for a terminal pod; a pod that is seen alive again was not gone.
+# function_from: when a watch saw its label come, its start where the name said it from the start, else the last time
+# it was seen without, else its start. ended: as stated for a terminal pod, or for one whose deletion a watch saw; a
+# pod that is seen alive again was not gone.
 _LIVES = f"""
 CREATE OR REPLACE TEMP TABLE lives AS
 SELECT listed.uid, p.uid IS NULL AS fresh, coalesce(listed."at" >= p.last_seen, true) AS newer,
@@ -152,6 +153,8 @@ SELECT listed.uid, p.uid IS NULL AS fresh, coalesce(listed."at" >= p.last_seen, 
     coalesce(p.function, listed.function) AS function,
     least(p.started, listed.started) AS started,
     CASE
+        WHEN listed.function_from IS NOT NULL AND listed.function = coalesce(p.function, listed.function)
+            THEN greatest(listed.function_from, least(p.started, listed.started))
         WHEN p.function IS NOT NULL AND NOT (listed.named AND listed.function IS NOT DISTINCT FROM p.function)
             THEN p.function_from
         WHEN listed.function IS NULL THEN NULL

@@ -1,7 +1,7 @@
 """GET /metrics: the families of `jobs.service.families`, gathered when they are asked for."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -48,7 +48,7 @@ class Metrics:
         self._learned = b""
         self._snapshot: Snapshot | None = None
         self.loads: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        self.watches: Callable[[], tuple[Mapping[str, float | None], Mapping[str, int]]] = lambda: ({}, {})
+        self.watches: Callable[[], Sequence[status.WatchStatus]] = lambda: ()
 
     def seen(self, snapshot: Snapshot) -> None:
         """Render what depends on *snapshot* alone."""
@@ -76,7 +76,7 @@ class Metrics:
             health = newest(from_table(snapshot["health"]), told.health if told else ())
             yield from sources.sources(health, now)
             yield from freshness.snapshot(snapshot.created.timestamp(), now, *self.loads())
-        yield from freshness.watches(*self.watches())
+        yield from freshness.watches([*self.watches(), *(told.watches if told else ())], now)
         if told is not None:
             yield from schedule.schedule(told)
 

@@ -4,6 +4,7 @@ import argparse
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ from jobs.service.routes import Readiness
 from jobs.service.spool import Spool
 from jobs.service.state import State
 from jobs.service.tls import Protocol, ReloadingContext
+from jobs.supervisor.status import WatchStatus
 from pipeline import objects
 from pipeline.errors import BadInput, ColocationError
 from rules.policy import Policy
@@ -57,7 +59,7 @@ class Process:
         self.metrics.loads = lambda: (self.state.loads, self.state.failures)
         if self.live is not None:
             live = self.live
-            self.metrics.watches = lambda: (live.staleness(), live.lists)
+            self.metrics.watches = lambda: _watches(cluster, live, time.time())
         self.state.on_swap(self.metrics.seen)
         kept = history.History(settings)
         self._history = kept
@@ -189,6 +191,13 @@ def _live(settings: Settings, cluster: str, policy: Policy, reservations: Reserv
         ),
         on_pod=lambda pod: reservations.seen(pod.annotations.get(decision, "")),
     )
+
+
+def _watches(cluster: str, live: Live, now: float) -> list[WatchStatus]:
+    return [
+        WatchStatus(cluster, resource, None if age is None else now - age, live.lists[resource], use="answers")
+        for resource, age in live.staleness().items()
+    ]
 
 
 def run(settings: Settings, listening: socket.socket, directory: Path | None, slot: int) -> None:

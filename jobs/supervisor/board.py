@@ -68,6 +68,12 @@ class Board:
             self._status.health = health
             self._write()
 
+    def watches(self, watches: list[status.WatchStatus]) -> None:
+        """Take over how the watches fare."""
+        with self._lock:
+            self._status.watches = watches
+            self._write()
+
     def flushed(self, count: int) -> None:
         """Decisions were written to the history."""
         if count:

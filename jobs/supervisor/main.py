@@ -1,7 +1,8 @@
 """``colocate serve``: the supervisor, which owns the scheduler and the writer and keeps the serving processes.
 
-It opens the listening socket, runs collections and learning as child processes with a limit, writes decisions to the
-history, replaces serving processes that end, and takes everything with it when it ends.
+It opens the listening socket, runs collections and learning as child processes with a limit, writes decisions and
+what it sees of nodes and pods to the history, replaces serving processes that end, and takes everything with it when
+it ends.
 """
 
 import os
@@ -26,6 +27,7 @@ from jobs.supervisor.board import Board
 from jobs.supervisor.clockwork import Clockwork, Job, names
 from jobs.supervisor.schedule import plan
 from jobs.supervisor.servers import Servers
+from jobs.supervisor.watching import Watches
 
 _log = structlog.get_logger(__name__)
 
@@ -59,6 +61,7 @@ class _Supervisor:
         self._history = history.History(settings)
         self._board = Board(directory / Metrics.STATUS, names(jobs))
         self._clockwork = Clockwork(jobs, self._board, self._report) if jobs else None
+        self._watches = Watches(settings, self._board, self._report) if jobs else None
         self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
 
     def run(self, address: tuple[object, ...]) -> int:
@@ -71,10 +74,14 @@ class _Supervisor:
             self._flusher.start()
             if self._clockwork is not None:
                 self._clockwork.start()
+            if self._watches is not None:
+                self._watches.start()
             while not self._stopping.wait(_LOOK) and code is None:
                 code = servers.look()
         finally:
             _log.info("shutting down")
+            if self._watches is not None:
+                self._watches.close()
             if self._clockwork is not None:
                 self._clockwork.stop()
             servers.stop()

@@ -37,12 +37,28 @@ class SourceHealth(msgspec.Struct, frozen=True):
     errors_total: int
 
 
+class WatchStatus(msgspec.Struct, frozen=True):
+    """A watch: *alive* is when its server last gave a proof of life (epoch seconds), None before the first list.
+
+    *lists* counts the lists made, *waiting* the objects whose changes are not written yet; *use* is ``history``, or
+    ``answers`` for a serving process's own view.
+    """
+
+    cluster: str
+    resource: str
+    alive: float | None
+    lists: int
+    waiting: int = 0
+    use: str = "history"
+
+
 class Status(msgspec.Struct):
     """The supervisor's state at *written* (epoch seconds)."""
 
     written: float = 0.0
     jobs: dict[str, JobStatus] = msgspec.field(default_factory=dict)
     health: list[SourceHealth] = msgspec.field(default_factory=list)
+    watches: list[WatchStatus] = msgspec.field(default_factory=list)
     restarts: int = 0
     decisions_flushed: int = 0
     flush_errors: int = 0

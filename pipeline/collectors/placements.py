@@ -30,10 +30,17 @@ def collect(
     return Batch("placements", table(PLACEMENTS, rows), refused=refused, watermark=at)
 
 
-def row(each: Pod, at: datetime, function_labels: tuple[str, str], known: Index) -> tuple[object, ...]:
-    """One pod in the order of `pipeline.columns.PLACEMENTS`."""
+def row(
+    each: Pod, at: datetime, function_labels: tuple[str, str], known: Index, *, gone: bool = False
+) -> tuple[object, ...]:
+    """One pod in the order of `pipeline.columns.PLACEMENTS`; one that is *gone* was deleted at *at*.
+
+    When its label came is not to be seen of a pod: *function_from* is null.
+    """
     function, named = function_of(each, function_labels, known)
     started = each.started or each.created
+    # A pod may fail without any container or condition to date it by: then it never held anything.
+    ended = (each.ended or started) if each.terminal else max(at, started) if gone else None
     return (
         each.uid,
         each.namespace,
@@ -43,14 +50,14 @@ def row(each: Pod, at: datetime, function_labels: tuple[str, str], known: Index)
         function,
         named,
         started,
-        # A pod may fail without any container or condition to date it by: then it never held anything.
-        (each.ended or started) if each.terminal else None,
+        ended,
         each.phase,
         each.limits.get("cpu"),
         each.limits.get("memory"),
         each.requests.get("cpu"),
         each.requests.get("memory"),
         text(each.labels),
+        None,
     )
 
 

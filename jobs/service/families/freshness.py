@@ -1,9 +1,11 @@
 """How old what answers is: the snapshot, its loads, and the watches on the live cluster."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
+
+from jobs.supervisor.status import WatchStatus as Watch
 
 
 def snapshot(created: float, now: float, loads: int, failures: int) -> Iterator[Metric]:
@@ -17,15 +19,23 @@ def snapshot(created: float, now: float, loads: int, failures: int) -> Iterator[
     yield from (age, loaded, failed)
 
 
-def watches(staleness: Mapping[str, float | None], relists: Mapping[str, int]) -> Iterator[Metric]:
-    """Yield the seconds since each watch was last known to be current; none before its first list."""
+def watches(watches: Iterable[Watch], now: float) -> Iterator[Metric]:
+    """Yield the seconds from when each watch was last known to be current to *now*; none before its first list."""
+    by = ("cluster", "resource", "use")
     age = GaugeMetricFamily(
-        "colocation_watch_staleness_seconds", "Time since the live view was last known current", labels=("resource",)
+        "colocation_watch_staleness_seconds",
+        "Time since the watch was last known current, for answers or for the history",
+        labels=by,
     )
-    for resource, seconds in staleness.items():
-        if seconds is not None:
-            age.add_metric((resource,), seconds)
-    again = CounterMetricFamily("colocation_watch_lists", "Lists made, the first included", labels=("resource",))
-    for resource, count in relists.items():
-        again.add_metric((resource,), count)
-    yield from (age, again)
+    again = CounterMetricFamily("colocation_watch_lists", "Lists made, the first included", labels=by)
+    waiting = GaugeMetricFamily(
+        "colocation_watch_waiting", "Objects whose changes are not in the history yet", labels=by
+    )
+    for watch in watches:
+        labels = (watch.cluster, watch.resource, watch.use)
+        if watch.alive is not None:
+            age.add_metric(labels, max(0.0, now - watch.alive))
+        again.add_metric(labels, watch.lists)
+        if watch.use == "history":
+            waiting.add_metric(labels, watch.waiting)
+    yield from (age, again, waiting)

@@ -182,6 +182,26 @@ def test_from_when_a_pod_is_its_functions(store: Store, seen: list[dict[str, Any
     assert (life(store)["function"], life(store)["function_from"]) == ("f", NOON + minutes(since))
 
 
+@pytest.mark.parametrize(
+    ("seen", "since"),
+    [
+        ([{}, {"function": "f", "named": False}], 0),  # a list alone: since it was seen without
+        ([{}, {"function": "f", "named": False, "function_from": NOON + minutes(0.5)}], 0.5),
+        ([{"function": "f", "named": False, "function_from": NOON - minutes(1)}], -1),  # first seen a batch later
+        ([{}, {"function": "f", "named": False}, {"function": "f", "function_from": NOON + minutes(0.5)}], 0.5),
+        ([{}, {"function": "f", "named": False}, {"function": "g", "function_from": NOON + minutes(0.5)}], 0),
+        ([{"function": "f", "named": False, "function_from": NOON - minutes(9)}], -5),  # never before its start
+        ([{"function": "f", "function_from": NOON}, {}, {"function": "f", "named": False}], 0),  # for life
+    ],
+)
+def test_a_label_that_a_watch_saw_come_gives_the_moment(
+    store: Store, seen: list[dict[str, Any]], since: float
+) -> None:
+    for minute, look in enumerate(seen):
+        put(store, "placements", POD | look | {"at": NOON + minutes(minute)}, whole=False)
+    assert (life(store)["function"], life(store)["function_from"]) == ("f", NOON + minutes(since))
+
+
 def test_the_earliest_start_stands(store: Store) -> None:
     for minute, started in enumerate((-2, -5, -1)):
         put(store, "placements", POD | {"at": NOON + minutes(minute), "started": NOON + minutes(started)})

@@ -12,7 +12,7 @@ from jobs.service import counts
 from jobs.service.counts import BUCKETS, Tally
 from jobs.service.metrics import Metrics
 from jobs.supervisor import status
-from jobs.supervisor.status import JobStatus, SourceHealth, Status
+from jobs.supervisor.status import JobStatus, SourceHealth, Status, WatchStatus
 from tests.support.service import AT, Fakes, encoded, review, running
 from tests.support.snapshots import snapshot
 
@@ -116,13 +116,21 @@ def test_the_snapshot_says_its_version_age_and_failures() -> None:
     assert (found[_key("snapshot_loads_total")], found[_key("snapshot_load_failures_total")]) == (3, 2)
 
 
-def test_watches_show_how_stale_they_are_once_they_listed() -> None:
-    metrics = _metrics()
-    metrics.watches = lambda: ({"nodes": 1.5, "pods": None}, {"nodes": 2, "pods": 0})
+def test_watches_show_how_stale_they_are_once_they_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1000.0)
+    metrics = Metrics(Tally(), tmp_path, 0, 3)
+    metrics.watches = lambda: [
+        WatchStatus("c1", "nodes", 998.5, 2, use="answers"),
+        WatchStatus("c1", "pods", None, 0, use="answers"),
+    ]
+    status.write(Status(watches=[WatchStatus("c1", "nodes", 990.0, 1, waiting=7)]), tmp_path / Metrics.STATUS)
     found = _samples(metrics.page())
-    assert found[_key("watch_staleness_seconds", resource="nodes")] == 1.5
-    assert _key("watch_staleness_seconds", resource="pods") not in found
-    assert found[_key("watch_lists_total", resource="nodes")] == 2
+    nodes = {"cluster": "c1", "resource": "nodes"}
+    assert found[_key("watch_staleness_seconds", **nodes, use="answers")] == 1.5
+    assert found[_key("watch_staleness_seconds", **nodes, use="history")] == 10
+    assert _key("watch_staleness_seconds", cluster="c1", resource="pods", use="answers") not in found
+    assert found[_key("watch_lists_total", **nodes, use="answers")] == 2
+    assert found[_key("watch_waiting", **nodes, use="history")] == 7
 
 
 def test_what_the_supervisor_saw_last_counts_where_it_is_newer(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from featurestore.store import decisions, published
 from featurestore.store.duck import Store
 from jobs.service import counts
+from tests.support import kube_objects
 from tests.support.kube_server import serving
 from tests.support.processes import alive, children
 from tests.support.service import AT, encoded, review, wait_until
@@ -200,5 +201,13 @@ def test_it_collects_and_learns_by_itself_and_shows_what_fails(tmp_path: Path) -
             wait_until(lambda: served.metric("colocation_job_runs_total", job="learn", outcome="ok") == 1, PATIENCE)
             wait_until(lambda: served.metric("colocation_snapshot_loads_total") == 1)
             wait_until(lambda: served.metric("colocation_node_cpu_allocatable_cores", node="n1") == 4)
-            wait_until(lambda: served.metric("colocation_watch_staleness_seconds", resource="nodes") is not None)
+            for use in ("answers", "history"):
+                by = {"cluster": "c1", "resource": "nodes", "use": use}
+                wait_until(lambda by=by: served.metric("colocation_watch_staleness_seconds", **by) is not None)
+            brief = kube_objects.pod("brief", "n1")
+            cluster.event("/api/v1/pods", "ADDED", brief)
+            cluster.event("/api/v1/pods", "DELETED", brief)
+            store = Store(tmp_path / "store.duckdb")
+            ended = "SELECT pod FROM placements WHERE cluster = 'c1' AND node = 'n1' AND ended IS NOT NULL"
+            wait_until(lambda: store.read(lambda con: con.execute(ended).fetchall()) == [("brief",)])
             wait_until(lambda: httpx.get(served.url + "/readyz").json()["live"])
