@@ -6,6 +6,7 @@ import numpy as np
 
 from featurestore.compiled import compiled
 from featurestore.exposure import OPEN, group
+from featurestore.series import Samples
 from featurestore.sweep import Codes, Floats, Ints
 
 #: Mean CPU of the busiest candidate below which nothing is inferred from it, in cores.
@@ -25,15 +26,6 @@ class Pods(NamedTuple):
     since: Ints
     until: Ints
     node: Codes
-
-
-class Samples(NamedTuple):
-    """CPU of pods: those of pod i are offsets[i]:offsets[i + 1], by time; *value* is the mean over (begin, end]."""
-
-    offsets: Ints
-    begin: Ints
-    end: Ints
-    value: Floats
 
 
 def place(

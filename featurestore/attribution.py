@@ -23,10 +23,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurestore.attributing import Pods, Samples, place
+from featurestore.attributing import Pods, place
 from featurestore.columnar import TIME, codes, distinct, flags, floats, micros, named
 from featurestore.exposure import OPEN
-from featurestore.sweep import Floats, Ints
+from featurestore.series import samples
+from featurestore.sweep import Ints
 
 METHODS = ("exact", "node", "inferred", "ambiguous", "none", "given")
 EXACT, NODE, INFERRED, AMBIGUOUS, NONE, GIVEN = range(6)
@@ -56,7 +57,7 @@ def attribute(
     """
     placed = placements.filter(pc.is_valid(placements["function"]))
     lives = _lives(placed)
-    samples = _samples(placed, cpu, step_us)
+    own = samples(placed, cpu, step_us)
     start = micros(activations["start"])
     end = micros(activations["end"])
     end = np.where(end == OPEN, start, np.maximum(start, end))
@@ -73,11 +74,11 @@ def attribute(
     wanted = codes(activations["function"], functions)
     wanted[(own_node >= 0) | (own_pod >= 0) | composite] = -1
     method, pod, node, skew = place(
-        wanted, start, ready, end, Pods(codes(placed["function"], functions), *lives, node_of_pod), samples, skew_us
+        wanted, start, ready, end, Pods(codes(placed["function"], functions), *lives, node_of_pod), own, skew_us
     )
     only_pod = np.where((own_pod >= 0) & (own_node < 0) & ~composite, own_pod, -1).astype(np.int32)
     by_name = place(
-        only_pod, start, ready, end, Pods(codes(placed["pod"], pod_names), *lives, node_of_pod), samples, skew_us
+        only_pod, start, ready, end, Pods(codes(placed["pod"], pod_names), *lives, node_of_pod), own, skew_us
     )
     named_only = only_pod >= 0
     node = np.where(named_only & (by_name[0] < AMBIGUOUS), by_name[2], np.where(own_node >= 0, own_node, node))
@@ -124,37 +125,3 @@ def _lives(placed: pa.Table) -> tuple[Ints, Ints, Ints]:
     """Return from when each pod lives, from when it is its function's, and until when it lives; microseconds."""
     since = micros(pc.coalesce(placed["function_from"], placed["started"]).cast(TIME))
     return np.minimum(micros(placed["started"]), since), since, micros(placed["ended"])
-
-
-def _samples(placed: pa.Table, cpu: pa.Table | None, step: int) -> Samples:
-    """Return the CPU samples by placement: offsets (pods + 1,), then the time each speaks of, and its value."""
-    pods = placed.num_rows
-    if cpu is None or cpu.num_rows == 0 or pods == 0:
-        return Samples(np.zeros(pods + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-    keys = pa.table(
-        {
-            "namespace": placed["namespace"].cast(pa.string()),
-            "name": placed["pod"].cast(pa.string()),
-            "placement": pa.array(np.arange(pods, dtype=np.int32)),
-            "since": placed["started"].cast(TIME),
-            "until": placed["ended"].cast(TIME),
-        }
-    )
-    own = cpu.select(["namespace", "name", "at", "value"])
-    joined = own.set_column(0, "namespace", own["namespace"].cast(pa.string())).join(
-        keys, ["namespace", "name"], join_type="inner"
-    )
-    at = micros(joined["at"])
-    alive = (at > micros(joined["since"])) & (at <= _later(micros(joined["until"]), step))
-    order = np.lexsort((at[alive], floats(joined["placement"])[alive]))
-    placement = floats(joined["placement"])[alive][order].astype(np.int64)
-    until: Ints = at[alive][order]
-    value: Floats = floats(joined["value"])[alive][order]
-    begin = until - step
-    same = np.flatnonzero(placement[1:] == placement[:-1]) + 1
-    begin[same] = np.maximum(begin[same], until[same - 1])
-    return Samples(np.searchsorted(placement, np.arange(pods + 1)), begin, until, value)
-
-
-def _later(times: Ints, by: int) -> Ints:
-    return np.where(times == OPEN, OPEN, np.minimum(times, OPEN - by) + by)

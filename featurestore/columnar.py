@@ -36,15 +36,25 @@ def flags(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 
 
 def codes(column: pa.ChunkedArray, names: pa.Array) -> Codes:
-    """Return where each value of a text column stands in *names*, -1 where it does not."""
-    found = pc.index_in(_plain(column), value_set=names)
-    return _filled(found, -1, np.dtype(np.int32))
+    """Return where each value of a text column stands in *names*, -1 where it does not.
+
+    Of a dictionary column only the dictionary is looked up.
+    """
+    if not pa.types.is_dictionary(column.type):
+        return _filled(pc.index_in(column, value_set=names), -1, np.dtype(np.int32))
+    parts = [np.empty(0, np.int32)]
+    for chunk in column.chunks:
+        place = _filled(pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names), -1, np.dtype(np.int32))
+        index = _filled(chunk.indices, len(place), np.dtype(np.int64))
+        parts.append(np.append(place, np.int32(-1))[index])
+    return np.concatenate(parts)
 
 
 def distinct(*columns: pa.ChunkedArray) -> pa.Array:
     """Return the different texts of all *columns*, sorted, without nulls."""
-    values = pa.chunked_array([chunk for column in columns for chunk in _plain(column).chunks], pa.string())
-    found = pc.unique(values).drop_null()
+    # The values that a dictionary column has, not those that its dictionary offers.
+    parts = [_values(pc.unique(column)) for column in columns if len(column)]
+    found = pc.unique(pa.chunked_array(parts, pa.string())).drop_null()
     return found.take(pc.sort_indices(found))
 
 
@@ -54,8 +64,8 @@ def named(code: npt.NDArray[np.integer], names: pa.Array | Sequence[str]) -> pa.
     return pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32), mask=code < 0), values)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+def _values(unique: pa.Array) -> pa.Array:
+    return unique.dictionary_decode() if pa.types.is_dictionary(unique.type) else unique
 
 
 def _filled(column: pa.ChunkedArray | pa.Array, missing: float, kind: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -13,21 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurestore.columnar import codes, floats, micros
+from featurestore.columnar import codes, floats, integers, micros
 from featurestore.concurrency import build
-from featurestore.runs import Bools, Runs
+from featurestore.runs import Runs
+from featurestore.series import pair
 from featurestore.sweep import Floats, Ints
 
 RESOURCES = ("cpu", "memory", "network", "disk")
 AMOUNTS = ("cpu_cores", "memory_bytes", "network_bytes_per_s", "disk_bytes_per_s")
 
 #: The usage metrics that make up each amount.
-_METRICS: Mapping[str, tuple[str, ...]] = {
+METRICS: Mapping[str, tuple[str, ...]] = {
     "cpu_cores": ("cpu_cores",),
     "memory_bytes": ("memory_bytes",),
     "network_bytes_per_s": ("network_receive_bytes_per_s", "network_transmit_bytes_per_s"),
     "disk_bytes_per_s": ("disk_read_bytes_per_s", "disk_write_bytes_per_s"),
 }
+_NAMES = pa.array([metric for metrics in METRICS.values() for metric in metrics])
 
 #: A step in which the function was busy for a smaller share says more of idling than of the function.
 _BUSY_SHARE = 0.02
@@ -155,15 +157,15 @@ def _cells(runs: Runs, placements: pa.Table, usage: pa.Table, step: int) -> Mapp
     kind[runs.node[::-1]] = runs.node_type[::-1]
     samples = _of_functions(runs, placements, usage)
     found = {}
-    for amount, metrics in _METRICS.items():
-        mine = samples.filter(pc.is_in(samples["metric"], pa.array(metrics)))
-        summed = mine.group_by(["function", "node", "at"]).aggregate([("value", "sum"), ("name", "count_distinct")])
+    for amount, metrics in METRICS.items():
+        mine = samples.filter(pc.is_in(samples["metric"], pc.index_in(pa.array(metrics), value_set=_NAMES)))
+        summed = mine.group_by(["function", "node", "at"]).aggregate([("value", "sum"), ("pod", "count_distinct")])
         function, node = (floats(summed[name]).astype(np.int64) for name in ("function", "node"))
-        at, total = micros(summed["at"]), floats(summed["value_sum"])
+        at, total = integers(summed["at"], 0), floats(summed["value_sum"])
         seconds = busy.between(function, node, at - step, at)
         enough = seconds >= _BUSY_SHARE * step / 1e6
         if amount == "memory_bytes":
-            value = total / floats(summed["name_count_distinct"])
+            value = total / floats(summed["pod_count_distinct"])
         else:
             value = total * (step / 1e6) / np.maximum(seconds, 1e-9)
         found[amount] = _Cells(
@@ -173,29 +175,23 @@ def _cells(runs: Runs, placements: pa.Table, usage: pa.Table, step: int) -> Mapp
 
 
 def _of_functions(runs: Runs, placements: pa.Table, usage: pa.Table) -> pa.Table:
-    """Return the samples of functions' pods with function and node codes: function, node, name, metric, at, value."""
-    lives = pa.table(
+    """Return the samples of functions' pods as codes: function, node, pod (placement), metric, at, value."""
+    function, node = codes(placements["function"], runs.functions), codes(placements["node"], runs.nodes)
+    row, pod = pair(placements, usage)
+    at = micros(usage["at"])[row]
+    alive = (at > micros(placements["started"])[pod]) & (at <= micros(placements["ended"])[pod])
+    kept = np.flatnonzero(alive & (function[pod] >= 0) & (node[pod] >= 0))
+    row, pod = row[kept], pod[kept]
+    return pa.table(
         {
-            "namespace": placements["namespace"].cast(pa.string()),
-            "name": placements["pod"].cast(pa.string()),
-            "function": codes(placements["function"], runs.functions),
-            "node": codes(placements["node"], runs.nodes),
-            "since": micros(placements["started"]),
-            "until": micros(placements["ended"]),
+            "function": function[pod],
+            "node": node[pod],
+            "pod": pod,
+            "metric": codes(usage["metric"], _NAMES)[row],
+            "at": at[kept],
+            "value": floats(usage["value"])[row],
         }
     )
-    lives = lives.filter(pc.and_(pc.greater_equal(lives["function"], 0), pc.greater_equal(lives["node"], 0)))
-    own = usage.set_column(0, "namespace", usage["namespace"].cast(pa.string()))
-    joined = own.join(lives, ["namespace", "name"], join_type="inner")
-    at = micros(joined["at"])
-    alive: Bools = (at > micros_of(joined["since"])) & (at <= micros_of(joined["until"]))
-    return joined.filter(pa.array(alive))
-
-
-def micros_of(column: pa.ChunkedArray) -> Ints:
-    """Return an integer column as an array."""
-    found: Ints = column.combine_chunks().to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return found
 
 
 class _Busy:
