@@ -28,6 +28,9 @@ HOLD = timedelta(seconds=2)
 
 _log = structlog.get_logger(__name__)
 
+# What the machine and not a statement of ours is the reason of.
+_FAILING = (duckdb.OperationalError, duckdb.FatalException)
+
 # The lock on the file belongs to the process and not to a handle, so that a second handle in this process would be
 # let in, and closing it would give the first one's lock away: threads take turns here.
 _TURNS: dict[str, threading.Lock] = {}
@@ -43,9 +46,15 @@ def staging(spill: Path | None = None) -> Iterator[DuckDBPyConnection]:
         "autoinstall_known_extensions": "false",
         "temp_directory": str(spill) if spill is not None else "",
     }
-    with duckdb.connect(":memory:", config=config) as con:
-        con.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")  # the bar goes to stdout, unasked
-        yield con
+    try:
+        with duckdb.connect(":memory:", config=config) as con:
+            con.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")  # the bar goes to stdout, unasked
+            yield con
+    except duckdb.OutOfMemoryException as error:
+        raise Permanent("store", "out_of_memory", f"preparing what is to be stored: {_line(error)}") from error
+    except _FAILING as error:
+        where = f" in {spill}" if spill is not None else ""
+        raise Permanent("store", "io", f"preparing what is to be stored{where}: {_line(error)}") from error
 
 
 class Store:
@@ -96,6 +105,8 @@ class Store:
                 raise _explained(self.path, error) from error
             except duckdb.OutOfMemoryException as error:
                 raise Permanent("store", "out_of_memory", f"{self.path}: {_line(error)}") from error
+            except _FAILING as error:  # such as a disk that is full when the transaction commits
+                raise Permanent("store", "io", f"{self.path}: {_line(error)}") from error
 
     def _outdated(self, con: DuckDBPyConnection, until: float) -> bool:
         return self._attached(con, migrations.version, until, read_only=True) < migrations.newest()

@@ -1,6 +1,7 @@
 """The store's helper: who may open the file, what is refused in one line, and what a transaction leaves behind."""
 
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -15,8 +16,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from featurestore.store import duck, migrations
-from featurestore.store.duck import Store
-from pipeline.errors import BadInput, Temporary
+from featurestore.store.duck import Store, staging
+from pipeline.errors import BadInput, Permanent, Temporary
 
 _HOLD = """
 import sys, time, duckdb
@@ -168,6 +169,44 @@ def test_a_truncated_file_is_named(tmp_path: Path, left: float) -> None:
     with pytest.raises(BadInput) as caught:
         Store(path).read(lambda con: con.execute("SELECT sum(n) FROM big").fetchall())
     assert "database" in one_line(caught, path)
+
+
+@contextmanager
+def files_no_longer_than(size: int) -> Iterator[None]:
+    """What a full disk does to a file that grows, without one; Python ignores the signal that comes with it."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("rows", [20, 400_000])
+def test_a_full_disk_is_one_line_and_costs_nothing_that_was_committed(tmp_path: Path, rows: int) -> None:
+    store = Store(tmp_path / "s.duckdb")
+    store.write(remember("first"))
+    with pytest.raises(Permanent) as caught, files_no_longer_than(512 if rows == 20 else store.path.stat().st_size):
+        store.write(
+            lambda con: con.execute("CREATE TABLE big AS SELECT uuid()::VARCHAR t FROM range(?)", [rows]).fetchall()
+        )
+    assert "\n" not in str(caught.value)
+    assert str(store.path) in str(caught.value)
+    store.write(remember("second"))
+    assert remembered(store) == ["first", "second"]
+
+
+def test_a_full_disk_or_memory_while_preparing_is_one_line(tmp_path: Path) -> None:
+    sorting = "CREATE TEMP TABLE big AS SELECT uuid()::VARCHAR t FROM range(1000000) ORDER BY t"
+    with pytest.raises(Permanent) as caught, staging() as con:
+        con.execute("SET memory_limit = '20MB'")
+        con.execute(sorting)
+    assert caught.value.reason == "out_of_memory"
+    with pytest.raises(Permanent) as caught, files_no_longer_than(4096), staging(tmp_path / "spill") as con:
+        con.execute("SET memory_limit = '20MB'")
+        con.execute(sorting)
+    assert str(tmp_path / "spill") in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("action", ["read", "write"])
