@@ -25,20 +25,30 @@ def mangled(name: str) -> str:
 class Index:
     """Known functions (``namespace/action`` or ``namespace/package/action``) by what pods of theirs are called."""
 
-    def __init__(self, functions: Iterable[str] = ()) -> None:
+    def __init__(self, functions: Iterable[str] = (), former: "Index | None" = None) -> None:
         self._known = frozenset(functions)
-        self._by_name: dict[str, set[str]] = {}
-        self._by_label: dict[str, set[str]] = {}
-        for function in self._known:
+        self._by_name: dict[str, frozenset[str]] = {}
+        self._by_label: dict[str, frozenset[str]] = {}
+        fresh = self._known
+        if former is not None:
+            self._known |= former._known
+            fresh -= former._known
+            self._by_name.update(former._by_name)
+            self._by_label.update(former._by_label)
+        for function in fresh:
             namespace, _, action = function.partition("/")
             if not action:
                 continue
             short = action.rpartition("/")[2]
-            self._by_label.setdefault(f"{namespace}/{short}", set()).add(function)
+            _add(self._by_label, f"{namespace}/{short}", function)
             # With the package or without it: invokers of either kind are met.
             for spoken in {mangled(action), mangled(short)}:
-                self._by_name.setdefault(f"{mangled(namespace)}-{spoken}", set()).add(function)
+                _add(self._by_name, f"{mangled(namespace)}-{spoken}", function)
         self._sorted = sorted(self._by_name)
+
+    def extended(self, functions: Iterable[str]) -> "Index":
+        """Return an index of these functions too; this one stays as it is."""
+        return Index(functions, self)
 
     def candidates(self, pod: str) -> frozenset[str]:
         """Return every known function that a pod of this name may belong to."""
@@ -47,7 +57,7 @@ class Index:
             return frozenset()
         found: set[str] = set()
         if whole:
-            found |= self._by_name.get(f"{whole[1]}-{whole[2]}", set())
+            found |= self._by_name.get(f"{whole[1]}-{whole[2]}", frozenset())
         if len(pod) >= CUT - 1:  # one less where the cut fell behind a dash, which cannot end a name
             for pattern in (_CUT_IN_ACTION, _CUT_IN_NAMESPACE):
                 tail = pattern.fullmatch(pod)
@@ -65,7 +75,7 @@ class Index:
         function = f"{namespace}/{action}"
         if function in self._known:
             return function
-        found = self._by_label.get(function, set())
+        found = self._by_label.get(function, frozenset())
         return next(iter(found)) if len(found) == 1 else function
 
     def _beginning_with(self, start: str) -> Iterator[str]:
@@ -74,3 +84,7 @@ class Index:
             if not name.startswith(start):
                 return
             yield name
+
+
+def _add(index: dict[str, frozenset[str]], spoken: str, function: str) -> None:
+    index[spoken] = index.get(spoken, frozenset()) | {function}

@@ -1,14 +1,17 @@
 """What one rule says: a set of nodes, scores, terms for the pod, and reasons with their evidence."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rules.candidates import Candidates, Scores
+from rules.candidates import Candidates, Scores, Sparse
 
 if TYPE_CHECKING:
     from rules.policy import Policy
@@ -26,6 +29,17 @@ class Expression:
     operator: Operator
     values: tuple[str, ...] = ()
 
+    @property
+    def json(self) -> "Json":
+        """The requirement as Kubernetes reads it."""
+        rendered: Json = {"key": self.key, "operator": self.operator}
+        if self.values:
+            rendered["values"] = list(self.values)
+        return rendered
+
+
+Json = dict[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class NodeNeed:
@@ -34,15 +48,21 @@ class NodeNeed:
     alternatives: tuple[tuple[Expression, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeWish:
     """A preferred property of the node; *weight* 1..100."""
 
     weight: int
     expressions: tuple[Expression, ...]
 
+    @cached_property
+    def rendered(self) -> "Rendered":
+        """The term as Kubernetes reads it."""
+        preference = {"matchExpressions": [each.json for each in self.expressions]}
+        return Rendered.of({"weight": self.weight, "preference": preference})
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class PodTerm:
     """Affinity, or with *apart* anti-affinity, to pods with these labels; *weight* None where it is required."""
 
@@ -51,6 +71,32 @@ class PodTerm:
     topology_key: str
     weight: int | None
     across: bool = False
+
+    @cached_property
+    def rendered(self) -> "Rendered":
+        """The term as Kubernetes reads it."""
+        term: Json = {"labelSelector": {"matchExpressions": [each.json for each in self.expressions]}}
+        if self.across:
+            term["namespaceSelector"] = {}
+        term["topologyKey"] = self.topology_key
+        return Rendered.of(term if self.weight is None else {"weight": self.weight, "podAffinityTerm": term})
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A term in plain JSON values, and its `fingerprint`; terms that last are rendered once."""
+
+    json: Json
+    fingerprint: str
+
+    @classmethod
+    def of(cls, json: Json) -> "Rendered":
+        return cls(json, fingerprint(json))
+
+
+def fingerprint(term: Json) -> str:
+    """Return eight hex digits that stay the same for equal terms, whatever the order of their fields."""
+    return hashlib.sha256(msgspec.json.encode(term, order="deterministic")).hexdigest()[:8]
 
 
 Term = NodeNeed | NodeWish | PodTerm
@@ -95,15 +141,16 @@ class Advice:
     """One rule's answer to one request.
 
     *candidates* None allows every node. A set that is not *firm* gives way where too few nodes would remain; then
-    *otherwise* replaces *terms*.
+    *otherwise* replaces *terms*. What is only shown, *reasons* and *measures*, is worked out when it is asked for:
+    a pod does not wait for it.
     """
 
     rule: str
     candidates: Candidates | None = None
-    scores: Scores | None = None
+    scores: Scores | Sparse | None = None
     terms: tuple[Term, ...] = ()
-    reasons: tuple[Reason, ...] = ()
-    measures: tuple[Measure, ...] = ()
+    reasons: Callable[[], Iterable[Reason]] = tuple
+    measures: Callable[[], Iterable[Measure]] = tuple
     firm: bool = True
     otherwise: tuple[Term, ...] = ()
 

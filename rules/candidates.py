@@ -54,6 +54,21 @@ class Candidates:
         return (universe[number] for number in self.ids)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sparse:
+    """Scores that are *usual* but for the names *ids* (each once), which have *values*."""
+
+    usual: float
+    ids: npt.NDArray[np.intp]
+    values: Scores
+
+    def dense(self, size: int) -> Scores:
+        """Return one score a name."""
+        scores = np.full(size, self.usual)
+        scores[self.ids] = self.values
+        return scores
+
+
 class Opinion(Protocol):
     """What `combine` needs of a rule's advice.
 
@@ -65,7 +80,7 @@ class Opinion(Protocol):
     @property
     def candidates(self) -> Candidates | None: ...
     @property
-    def scores(self) -> Scores | None: ...
+    def scores(self) -> "Scores | Sparse | None": ...
     @property
     def firm(self) -> bool: ...
 
@@ -75,51 +90,89 @@ class Combined:
     """The one result: what all firm sets allow, narrowed by the others where enough remained, and the sum of scores.
 
     *emptied_by* names, when nothing is allowed, a smallest set of rules that together allow nothing (no rule of it
-    could be left out); *gave_way* names the rules whose set was not applied.
+    could be left out); *gave_way* names the rules whose set was not applied. *best* lists what is allowed, the
+    highest score first, equal ones as the shared scores rank them, else in order of their number.
     """
 
     allowed: Mask
     scores: Scores
     emptied_by: tuple[str, ...]
     gave_way: tuple[str, ...]
+    best: npt.NDArray[np.intp]
 
     def ranked(self, limit: int | None = None) -> npt.NDArray[np.intp]:
         """Return allowed numbers, the highest score first, equal ones in order of their number."""
-        ids = np.flatnonzero(self.allowed)
-        return ids[np.argsort(-self.scores[ids], kind="stable")][:limit]
+        return self.best[:limit]
 
 
-def combine(opinions: Sequence[Opinion], size: int, remaining: int = 1) -> Combined:
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """What opinions that many combinations have in common come to; *best* is as in `Combined`."""
+
+    opinions: tuple[Opinion, ...]
+    allowed: Mask
+    scores: Scores
+    best: npt.NDArray[np.intp]
+
+
+def share(opinions: Iterable[Opinion], size: int) -> Shared:
+    """Combine *opinions* as far as they do not depend on any other; those that are not firm do."""
+    kept = tuple(opinions)
+    allowed, scores = np.ones(size, dtype=np.bool_), np.zeros(size)
+    for one in kept:
+        if one.firm:
+            _narrow(allowed, one.candidates)
+        _add(scores, one.scores)
+    allowed.setflags(write=False)
+    return Shared(kept, allowed, scores, _sorted(np.flatnonzero(allowed), scores))
+
+
+def combine(opinions: Sequence[Opinion], size: int, remaining: int = 1, shared: Shared | None = None) -> Combined:
     """Intersect the sets and add the scores of *opinions* over *size* names; their order does not matter.
 
     A set that is not firm is applied if at least *remaining* names are left; several are tried in order of their
-    rules' names.
+    rules' names. *shared* holds further opinions, combined before.
     """
-    ordered = sorted(opinions, key=lambda opinion: opinion.rule)
-    restricting = [one for one in ordered if one.candidates is not None and len(one.candidates) < size]
-    allowed = np.ones(size, dtype=np.bool_)
-    firm = [one for one in restricting if one.firm]
-    for one in firm:
-        _narrow(allowed, one.candidates)
-    gave_way = []
-    if not allowed.any():
-        gave_way = [one.rule for one in restricting if not one.firm]
-    else:
-        for one in restricting:
+    shared = shared or share((), size)
+    allowed, changed = shared.allowed, False
+    mine = [one for one in opinions if one.candidates is not None and len(one.candidates) < size]
+    if any(one.firm for one in mine):
+        allowed, changed = allowed.copy(), True
+        for one in mine:
             if one.firm:
-                continue
-            narrowed = allowed.copy()
-            _narrow(narrowed, one.candidates)
-            if np.count_nonzero(narrowed) >= remaining:
-                allowed = narrowed
-            else:
-                gave_way.append(one.rule)
-    scores = np.zeros(size)
-    for one in ordered:
-        if one.scores is not None:
-            scores += one.scores
-    emptied = () if allowed.any() else _conflict(firm, size)
-    return Combined(allowed, scores, emptied, tuple(gave_way))
+                _narrow(allowed, one.candidates)
+    gave_way = []
+    loose = sorted((one for one in (*mine, *shared.opinions) if not one.firm), key=lambda one: one.rule)
+    hopeless = not allowed.any()
+    for one in loose:
+        if one.candidates is None:
+            continue
+        narrowed = allowed.copy()
+        _narrow(narrowed, one.candidates)
+        if not hopeless and np.count_nonzero(narrowed) >= remaining:
+            allowed, changed = narrowed, True
+        elif len(one.candidates) < size:
+            gave_way.append(one.rule)
+    scores = shared.scores.copy()
+    for one in sorted(opinions, key=lambda one: one.rule):
+        _add(scores, one.scores)
+    firm = [one for one in (*mine, *shared.opinions) if one.firm]
+    emptied = _conflict(firm, size) if hopeless and size else ()
+    best = shared.best[allowed[shared.best]] if changed else shared.best
+    return Combined(allowed, scores, emptied, tuple(gave_way), _sorted(best, scores))
+
+
+def _sorted(ids: npt.NDArray[np.intp], scores: Scores) -> npt.NDArray[np.intp]:
+    """Sort *ids* by score, the highest first; a stable sort of what is nearly in order is quick."""
+    return ids[np.argsort(-scores[ids], kind="stable")]
+
+
+def _add(scores: Scores, more: Scores | Sparse | None) -> None:
+    if isinstance(more, Sparse):
+        scores += more.usual
+        scores[more.ids] += more.values - more.usual
+    elif more is not None:
+        scores += more
 
 
 def _narrow(allowed: Mask, candidates: Candidates | None) -> None:
@@ -133,7 +186,8 @@ def _narrow(allowed: Mask, candidates: Candidates | None) -> None:
 
 def _conflict(firm: Sequence[Opinion], size: int) -> tuple[str, ...]:
     """Drop, in order of names, each rule without which the rest still allows nothing."""
-    denials = {one.rule: one.candidates.denied() for one in firm if one.candidates is not None}
+    ordered = sorted(firm, key=lambda one: one.rule)
+    denials = {one.rule: one.candidates.denied() for one in ordered if one.candidates is not None}
     counts = np.zeros(size, dtype=np.int32)
     for denied in denials.values():
         counts += denied

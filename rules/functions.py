@@ -1,16 +1,20 @@
 """The functions of a view as columns: their names, profiles, past latencies, and which pairs disturb each other."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.mangling import Index
+from pipeline.mangling import mangled as spoken
+from pipeline.records import Workflow
 from rules.advice import Evidence
 from rules.candidates import Ids
+from rules.memo import Memo
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
@@ -32,7 +36,8 @@ def namespace_of(function: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Functions:
-    """Columns over all functions known or running, of length m and in the order of *names*.
+    """Columns over all functions known or running, of length m and in the order of *names*: first those that
+    something was learned of, then those that are only seen running.
 
     *levels* is int8[m, 4] over `RESOURCES`: 0 low, 1 medium, 2 high, -1 not known. *dominant* is a resource,
     ``mixed`` or "". *runs* counts the activations that were learned from. *p50* is the median in ms over all node
@@ -65,6 +70,9 @@ class Functions:
         return tuple(number for number in found if namespace_of(self.names[number]) in (namespace, ""))
 
 
+_NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.int64)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Latencies:
     """Medians of past answers, sorted by function: rows *start*[f]..*start*[f+1] belong to function f.
@@ -78,8 +86,12 @@ class Latencies:
     type_of: Ids
     runs: Rows
     p50: Floats
+    memo: Memo = field(default_factory=Memo)
 
     def of(self, function: int) -> slice:
+        """Return the rows of *function*, none of one that was not learned from."""
+        if function + 1 >= len(self.start):
+            return slice(0, 0)
         return slice(int(self.start[function]), int(self.start[function + 1]))
 
 
@@ -112,16 +124,21 @@ class Pairs:
     victim_start: Rows
     aggressor_start: Rows
     by_aggressor: Rows
+    memo: Memo = field(default_factory=Memo)
 
     def __len__(self) -> int:
         return len(self.victim)
 
     def suffered_by(self, function: int) -> Rows:
         """Return the rows in which *function* is the victim."""
+        if function + 1 >= len(self.victim_start):
+            return _NO_ROWS
         return np.arange(self.victim_start[function], self.victim_start[function + 1])
 
     def caused_by(self, function: int) -> Rows:
         """Return the rows in which *function* is the aggressor."""
+        if function + 1 >= len(self.aggressor_start):
+            return _NO_ROWS
         return self.by_aggressor[self.aggressor_start[function] : self.aggressor_start[function + 1]]
 
     def expected(self, rows: Rows) -> Floats:
@@ -143,6 +160,73 @@ class Pairs:
             window_start=_moment(int(self.window_start[row])),
             window_end=_moment(int(self.window_end[row])),
         )
+
+
+def lay(
+    names: tuple[str, ...],
+    mangled: Index,
+    levels: npt.NDArray[np.int8],
+    dominant: tuple[str, ...],
+    source: tuple[str, ...],
+    runs: Rows,
+    p50: Floats,
+    workflows: Iterable[Workflow],
+) -> Functions:
+    """Complete the columns of *names* with the indices, and with what *workflows* say of their importance."""
+    actions: dict[str, list[int]] = {}
+    bare: dict[str, list[int]] = {}
+    for number, name in enumerate(names):
+        actions.setdefault(action_of(name), []).append(number)
+        if "/" not in name:
+            bare.setdefault(spoken(name), []).append(number)
+    weight, strict = np.full(len(names), MEDIUM, dtype=np.int8), np.zeros(len(names), dtype=np.bool_)
+    for workflow in workflows:
+        for action in workflow.actions:
+            numbers = actions.get(action_of(action.name), [])
+            if len(numbers) == 1:  # two functions of one action name: which is meant is not guessed
+                level = importance(action.importance)
+                weight[numbers[0]] = level
+                strict[numbers[0]] = level == HIGH and action.optimization_goal.lower() == "performance"
+    return Functions(
+        names=names,
+        index=MappingProxyType({name: number for number, name in enumerate(names)}),
+        mangled=mangled,
+        actions=MappingProxyType({action: tuple(numbers) for action, numbers in actions.items()}),
+        bare=MappingProxyType({said: tuple(numbers) for said, numbers in bare.items()}),
+        levels=levels,
+        dominant=dominant,
+        source=source,
+        runs=runs,
+        p50=p50,
+        importance=weight,
+        strict=strict,
+    )
+
+
+def with_unlearned(functions: Functions, names: Iterable[str], workflows: Iterable[Workflow]) -> Functions:
+    """Return *functions* and behind them those of *names* that are not among them, of which nothing is known."""
+    fresh = tuple(dict.fromkeys(name for name in names if name and name not in functions.index))
+    if not fresh:
+        return functions
+    more = len(fresh)
+    return lay(
+        (*functions.names, *fresh),
+        functions.mangled.extended(fresh),
+        np.concatenate((functions.levels, np.full((more, len(RESOURCES)), -1, dtype=np.int8))),
+        (*functions.dominant, *("",) * more),
+        (*functions.source, *("",) * more),
+        np.concatenate((functions.runs, np.zeros(more, dtype=np.int64))),
+        np.concatenate((functions.p50, np.full(more, np.nan))),
+        workflows,
+    )
+
+
+_IMPORTANCE: Final = {"high": HIGH, "medium": MEDIUM, "low": LOW}
+
+
+def importance(level: str) -> int:
+    """Return 3, 2 or 1 for high, medium or low in any case; absent or unknown is medium."""
+    return _IMPORTANCE.get(level.lower(), MEDIUM)
 
 
 NEVER: Final = int(np.iinfo(np.int64).min)

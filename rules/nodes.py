@@ -1,7 +1,7 @@
 """The nodes of a view as columns: what they are, what is free on them, and who may run there."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from pipeline.records import Node, Taint
 from rules.candidates import Ids, Mask
+from rules.memo import Memo
+from rules.running import Held, amounts, counted
 
 Floats = npt.NDArray[np.float64]
 _T = TypeVar("_T")
@@ -38,7 +40,7 @@ class Nodes:
     *type_of* indexes *types*. *allocatable* and *free* hold cores, bytes and counts by Kubernetes resource name (a
     node without the resource has 0). *taints* lists the distinct sets of taints, *taint_of* indexes it. *load* is the
     larger used fraction of CPU and memory, NaN where no recent use is known. *labels_lower* maps a lower-case key to
-    the keys as they are spelled.
+    the keys as they are spelled. *memo* keeps what follows from everything but *free*, which alone changes often.
     """
 
     names: tuple[str, ...]
@@ -54,6 +56,7 @@ class Nodes:
     load: Floats
     labels: Mapping[str, LabelColumn]
     labels_lower: Mapping[str, tuple[str, ...]]
+    memo: Memo = field(default_factory=Memo)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -77,29 +80,35 @@ class Nodes:
         return None if column is None or code < 0 else column.values[code]
 
 
-def columns(
-    nodes: Sequence[Node], used: Mapping[str, tuple[float, float]], held: Mapping[str, Floats], pods: Floats
-) -> Nodes:
-    """Lay *nodes* out as columns.
+def with_held(nodes: Nodes, held: Held) -> Nodes:
+    """Return *nodes* with what is free on them when pods have requested *held*."""
+    free = dict(nodes.allocatable)
+    for name in free.keys() & held.requests.keys():
+        free[name] = amounts(name, counted(name, nodes.allocatable[name]) - held.requests[name])
+    if "pods" in free:
+        free["pods"] = nodes.allocatable["pods"] - held.pods
+    for array in free.values():
+        array.setflags(write=False)
+    return replace(nodes, free=MappingProxyType(free))
 
-    *used* gives the cores and bytes in use by node name, *held* the requests of live pods by resource name and *pods*
-    their number, both arrays in the order of *nodes*.
+
+def columns(nodes: Sequence[Node], used: Mapping[str, tuple[float, float]]) -> Nodes:
+    """Lay *nodes* out as columns, all of their allocatable amounts free.
+
+    *used* gives the cores and bytes in use by node name.
     """
     size = len(nodes)
     resources = sorted({name for node in nodes for name in node.allocatable})
     allocatable = {
         name: np.fromiter((node.allocatable.get(name, 0.0) for node in nodes), np.float64, size) for name in resources
     }
-    free = {name: amount - held[name] if name in held else amount for name, amount in allocatable.items()}
-    if "pods" in free:
-        free["pods"] = allocatable["pods"] - pods
     types, type_of = _interned(node.node_type for node in nodes)
     taints, taint_of = _interned(node.taints for node in nodes)
     labels = _labels(nodes)
     lower: dict[str, list[str]] = {}
     for key in sorted(labels):
         lower.setdefault(key.lower(), []).append(key)
-    for array in (*allocatable.values(), *free.values()):
+    for array in allocatable.values():
         array.setflags(write=False)
     return Nodes(
         names=tuple(node.name for node in nodes),
@@ -109,7 +118,7 @@ def columns(
         ready=np.fromiter((node.ready for node in nodes), np.bool_, size),
         schedulable=np.fromiter((node.schedulable for node in nodes), np.bool_, size),
         allocatable=MappingProxyType(allocatable),
-        free=MappingProxyType(free),
+        free=MappingProxyType(allocatable),
         taints=taints,
         taint_of=taint_of,
         load=_load(nodes, used),

@@ -36,6 +36,12 @@ class Policy:
     pairs: int = 20
     named: int = 50
 
+    @property
+    def terms(self) -> tuple[object, ...]:
+        """Return what terms about learned pairs depend on."""
+        limits = (self.probability, self.min_overlaps, self.min_slowdown, self.pairs)
+        return (*limits, self.topology_key, self.label_prefix, *self.function_labels)
+
     def mode_of(self, namespace: str, annotation: str | None) -> Mode:
         """Return the mode of a pod: its annotation's if that is a mode, else its namespace's, else the global one."""
         for mode in MODES:

@@ -3,17 +3,21 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from rules.advice import Advice, NodeNeed, PodTerm, Reason, Term
 from rules.affinity.emission import additions
 from rules.affinity.merge import merge
 from rules.affinity.patch import json_patch
-from rules.affinity.ranking import wishes
-from rules.candidates import Combined, combine
+from rules.affinity.ranking import ranking
+from rules.candidates import Combined, combine, share
 from rules.labels import label_value
 from rules.policy import Mode, Policy
 from rules.request import Request
+from rules.scoring import shown
 from rules.table import RULES
 from rules.view import View
 
@@ -55,6 +59,62 @@ class Recommendation:
     pod: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What `answer` found for *request* in *view*: all that the pod waits for; `recommendation` tells the rest.
+
+    *outcome*, *cause*, *patch* and *affinity* are as in `Recommendation`. *top* are the numbers of the nodes on one
+    of which the pod is expected, the best first.
+    """
+
+    request: Request
+    view: View
+    policy: Policy
+    advices: Mapping[str, Advice]
+    combined: Combined | None
+    satisfiable: bool
+    stale: bool
+    hopeless: bool
+    affinity: Mapping[str, Any]
+    patch: tuple[Mapping[str, Any], ...]
+    top: npt.NDArray[np.intp]
+    outcome: str
+    cause: str
+
+    def recommendation(self, decision: str) -> Recommendation:
+        """Return the whole answer, with its reasons and the ranked nodes; *decision* is the one that `answer` got."""
+        request = self.request
+        return Recommendation(
+            decision=decision,
+            snapshot=self.view.version,
+            mode=request.mode,
+            satisfiable=self.satisfiable,
+            affinity=self.affinity,
+            patch=self.patch,
+            nodes=()
+            if self.combined is None
+            else _ranked(self.view, self.advices.values(), self.combined, self.policy),
+            reasons=tuple(self._reasons()),
+            outcome=self.outcome,
+            cause=self.cause,
+            function=request.function_name,
+            namespace=request.namespace,
+            pod=request.name,
+        )
+
+    def _reasons(self) -> Iterator[Reason]:
+        if self.combined is None:
+            yield Reason("left_alone", self.request.why_left_alone())
+            return
+        yield from _remarks(self.request, self.view, self.combined, self.stale)
+        yield from _of_rules(self.advices.values(), self.hopeless)
+
+
+_NOBODY: Final = np.zeros(0, dtype=np.intp)
+#: Rules that say the same for every pod that asks for the same: what they come to is worked out once.
+_SHARED: Final = ("usable", "capacity", "own", "least_loaded", "most_free")
+
+
 def recommend(
     request: Request, view: View, policy: Policy, *, decision: str, at: datetime | None = None
 ) -> Recommendation:
@@ -62,57 +122,79 @@ def recommend(
 
     A snapshot older than ``policy.stale_after`` answers with stated needs only.
     """
+    return answer(request, view, policy, decision=decision, at=at).recommendation(decision)
+
+
+def stale(view: View, policy: Policy, at: datetime) -> bool:
+    """Whether what *view* knows is too old at *at* to be acted upon."""
+    return at - view.created > policy.stale_after
+
+
+def answer(request: Request, view: View, policy: Policy, *, decision: str, at: datetime | None = None) -> Answer:
+    """Answer *request* as `recommend` does, but without what only people read."""
     if request.left_alone:
-        reason = Reason("left_alone", request.why_left_alone())
-        return _answer(request, view, decision, reasons=(reason,), outcome="left_alone", cause=request.left_alone)
-    stale = (at or view.at) - view.created > policy.stale_after
+        return Answer(
+            request, view, policy, {}, None, True, False, False, request.affinity, (), _NOBODY,
+            "left_alone", request.left_alone,
+        )  # fmt: skip
+    old = stale(view, policy, at or view.at)
     advices = {
         name: rule(request, view, policy)
         for name, (ground, rule) in RULES.items()
-        if ground in ("fact", "stated") or not (stale or (request.elsewhere and ground == "learned"))
+        if ground in ("fact", "stated") or not (old or (request.elsewhere and ground == "learned"))
     }
-    combined = combine(list(advices.values()), len(view.nodes), policy.remaining)
-    satisfiable = bool(combined.allowed.any()) or not len(view.nodes)
+    combined = _combined(advices, view, policy)
+    satisfiable = bool(combined.best.size) or not len(view.nodes)
     hopeless = any(RULES[name][0] == "stated" for name in combined.emptied_by)
     terms = [
         term
         for name, advice in advices.items()
         if not hopeless or RULES[name][0] == "stated"
         for term in (advice.otherwise if name in combined.gave_way else advice.terms)
-        if not stale or _required(term)
+        if not old or _required(term)
     ]
-    if satisfiable and not stale:
-        terms += wishes(view.nodes, combined, policy)
-    merged = merge(
-        request.pod, additions(terms, _labels(request, policy)), prefix=policy.label_prefix, decision=decision
-    )
-    patch = () if request.mode == "observe" else tuple(json_patch(request.pod, merged))
-    reasons = [*_remarks(request, view, combined, stale), *_of_rules(advices.values(), hopeless)]
-    return _answer(
-        request,
-        view,
-        decision,
+    top = _NOBODY
+    if satisfiable and not old:
+        ranked = ranking(view.nodes, combined, policy)
+        terms += ranked.terms
+        top = ranked.top
+    before = _changeable(request.pod)
+    added = additions(terms, _labels(request, policy))
+    merged = merge(before, added, prefix=policy.label_prefix, decision=decision)
+    patch = () if request.mode == "observe" else tuple(json_patch(before, merged))
+    return Answer(
+        request=request,
+        view=view,
+        policy=policy,
+        advices=advices,
+        combined=combined,
         satisfiable=satisfiable,
+        stale=old,
+        hopeless=hopeless,
         affinity=(merged.get("spec") or {}).get("affinity") or {},
         patch=patch,
-        nodes=_ranked(view, advices.values(), combined, policy),
-        reasons=tuple(reasons),
+        top=top,
         outcome="patched" if patch else "unchanged",
-        cause="stale" if stale else "other_cluster" if request.elsewhere else "" if satisfiable else "unsatisfiable",
+        cause="stale" if old else "other_cluster" if request.elsewhere else "" if satisfiable else "unsatisfiable",
     )
 
 
-def _answer(request: Request, view: View, decision: str, **found: Any) -> Recommendation:
-    standing = {"satisfiable": True, "affinity": request.affinity, "patch": (), "nodes": (), **found}
-    return Recommendation(
-        decision=decision,
-        snapshot=view.version,
-        mode=request.mode,
-        function=request.function_name,
-        namespace=request.namespace,
-        pod=request.name,
-        **standing,
-    )
+def _combined(advices: Mapping[str, Advice], view: View, policy: Policy) -> Combined:
+    shared = tuple(advices[name] for name in _SHARED if name in advices)
+    # The advices are kept beside the result, so that no other one can have the same identity.
+    _, common = view.memo.once(tuple(map(id, shared)), lambda: (shared, share(shared, len(view.nodes))))
+    others = [advice for name, advice in advices.items() if name not in _SHARED]
+    return combine(others, len(view.nodes), policy.remaining, common)
+
+
+def _changeable(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of *pod* what an answer may change, and no more."""
+    kept: dict[str, Any] = {}
+    for part, fields in (("metadata", ("labels", "annotations")), ("spec", ("affinity",))):
+        if part in pod:
+            given = pod[part]
+            kept[part] = given if given is None else {name: given[name] for name in fields if name in given}
+    return kept
 
 
 def _required(term: Term) -> bool:
@@ -131,7 +213,7 @@ def _labels(request: Request, policy: Policy) -> dict[str, str | None]:
 def _of_rules(advices: Iterable[Advice], hopeless: bool) -> Iterator[Reason]:
     for advice in advices:
         if not hopeless or RULES[advice.rule][0] != "learned":
-            yield from advice.reasons
+            yield from advice.reasons()
 
 
 def _remarks(request: Request, view: View, combined: Combined, stale: bool) -> Iterator[Reason]:
@@ -159,11 +241,11 @@ def _remarks(request: Request, view: View, combined: Combined, stale: bool) -> I
 
 
 def _ranked(view: View, advices: Iterable[Advice], combined: Combined, policy: Policy) -> tuple[RankedNode, ...]:
-    measures = [measure for advice in advices for measure in advice.measures]
+    measures = [measure for advice in advices for measure in advice.measures()]
     return tuple(
         RankedNode(
             view.nodes.names[node],
-            float(combined.scores[node]),
+            shown(float(combined.scores[node])),
             tuple(
                 measure.sentence.format(measure.values[node])
                 for measure in measures

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pipeline.records import Action, Labels, Pod, Workflow
-from rules import relations, shape, tables
-from rules.functions import LEVELS, MEDIUM, RESOURCES
+from rules import relations, shape
+from rules.functions import HIGH, LEVELS, MEDIUM, RESOURCES, importance
 from rules.identity import Identity, identify
+from rules.owners import prewarm
 from rules.policy import Mode, Policy
-from rules.running import prewarm
 from rules.view import View
 
 Scalar = bool | int | float | str
@@ -70,7 +70,7 @@ class Request:
     @property
     def strict(self) -> bool:
         """Whether its designer asked for performance, and held it highly important."""
-        return self.goal == "performance" and self.importance == tables.importance("high")
+        return self.goal == "performance" and self.importance == HIGH
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -125,7 +125,7 @@ def _demands(workflow: Workflow, action: Action, identity: Identity) -> dict[str
     level = action.importance or str(whole.get("importance") or "")
     return {
         "goal": goal.lower(),
-        "importance": tables.importance(level),
+        "importance": importance(level),
         "needs": action.extra_resources,
         "wishes": action.preferred_resources,
         "profile": _profile(action.performance_profile),

@@ -1,27 +1,21 @@
 """Which functions have pods on which nodes now, how busy they are, and what all pods there have requested."""
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.mangling import Index
-from pipeline.records import Pod
 from rules.candidates import Ids
-from rules.functions import action_of
-from rules.labels import label_value
-from rules.nodes import Nodes
+from rules.memo import Memo
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
 #: A pod whose function was not called in the last hour, though calls are measured, may still be called any moment.
 IDLE: Final = 0.1
-_HASHED = re.compile(r"h-[0-9a-f]{40}")
-_PREWARM = re.compile(r".+-[0-9]+-prewarm(?:-[a-z0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,181 +31,189 @@ class Reservation:
     requests: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Running:
-    """Which functions have pods on which nodes, one entry for each such pair.
+def units(resource: str, amount: float) -> float:
+    """Return *amount* as the scheduler counts it: whole thousandths of a core, whole units of all else.
 
-    Entries *node_start*[n]..*node_start*[n+1] are node n's, ordered by function; *by_function* orders the same
-    entries by function. *pods* counts pods; *busy* is the mean number of activations that run at once.
+    Whole numbers add up exactly, in whatever order pods come and go.
+    """
+    return float(ceil((amount * 1000.0 if resource == "cpu" else amount) - 1e-6))
+
+
+def counted(resource: str, amount: Floats) -> Floats:
+    """Return *amount* in the measure of `units`, not rounded."""
+    return amount * 1000.0 if resource == "cpu" else amount
+
+
+def amounts(resource: str, counted: Floats) -> Floats:
+    """Return what `units` counted, in cores or units."""
+    return counted / 1000.0 if resource == "cpu" else counted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """What all pods on each node have requested, in `units` by resource name, and the number of pods."""
+
+    requests: Mapping[str, Floats]
+    pods: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """The nodes on which one function has pods, ascending.
+
+    *pods* counts pods, of which *reserved* are not seen yet; *busy* is the mean number of activations that run at
+    once.
     """
 
-    node_start: Rows
     node: Ids
-    function: Ids
     pods: Ids
+    reserved: Ids
     busy: Floats
-    function_start: Rows
-    by_function: Rows
 
-    def of(self, function: int) -> Rows:
+
+_NOWHERE: Final = Entries(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Busyness:
+    """Measured mean numbers of running activations, sorted by function and node.
+
+    Rows *start*[f]..*start*[f+1] belong to function f.
+    """
+
+    start: Rows
+    node: Ids
+    running: Floats
+
+    def of(self, function: int) -> tuple[Ids, Floats]:
+        """Return the nodes on which *function* was measured, and how much ran there."""
+        if function + 1 >= len(self.start):
+            return _NOWHERE.node, _NOWHERE.busy
+        rows = slice(int(self.start[function]), int(self.start[function + 1]))
+        return self.node[rows], self.running[rows]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Running:
+    """Which functions have pods on which nodes.
+
+    Rows *start*[f]..*start*[f+1] of *entries* are function f's, but for the functions of *changed*, whose entries
+    stand there.
+    """
+
+    start: Rows
+    entries: Entries
+    changed: Mapping[int, Entries] = field(default_factory=dict)
+    memo: Memo = field(default_factory=Memo)
+
+    def of(self, function: int) -> Entries:
         """Return the entries of *function*, by node."""
-        return self.by_function[self.function_start[function] : self.function_start[function + 1]]
+        changed = self.changed.get(function)
+        if changed is not None:
+            return changed
+        if function + 1 >= len(self.start):
+            return _NOWHERE
+        first, last = int(self.start[function]), int(self.start[function + 1])
+        if first == last:
+            return _NOWHERE
+        every = self.entries
+        return Entries(
+            every.node[first:last], every.pods[first:last], every.reserved[first:last], every.busy[first:last]
+        )
 
-    def on(self, node: int) -> slice:
-        """Return the entries of *node*."""
-        return slice(int(self.node_start[node]), int(self.node_start[node + 1]))
+    def all(self) -> tuple[Rows, Entries]:
+        """Return all entries, by function and node, and the function of each."""
+        return self.memo.once("all", self._all)
+
+    def _all(self) -> tuple[Rows, Entries]:
+        counts = np.diff(self.start)
+        function = np.repeat(np.arange(len(counts)), counts)
+        if not self.changed:
+            return function, self.entries
+        kept = ~np.isin(function, list(self.changed))
+        fresh = sorted(self.changed.items())
+        functions = np.concatenate((function[kept], *(np.full(len(each.node), number) for number, each in fresh)))
+        order = np.argsort(functions, kind="stable")
+        columns = (
+            np.concatenate((getattr(self.entries, name)[kept], *(getattr(each, name) for _, each in fresh)))[order]
+            for name in ("node", "pods", "reserved", "busy")
+        )
+        return functions[order], Entries(*columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """Pods that hold a node's resources: their nodes and functions ("" for none) and what each requests.
+    """Pods that hold a node's resources: the number of each one's node (-1 unknown) and function (-1 none).
 
-    *requests* holds by resource name what pod number *rows* asks for; *decisions* the own decisions already seen;
-    the last *reserved* pods are reservations.
+    *requests* holds by resource name what pod number *rows* asks for, in `units`. The last *reserved* pods are
+    reservations.
     """
 
-    nodes: Sequence[str]
-    functions: Sequence[str]
-    requests: Mapping[str, tuple[Sequence[int], Sequence[float]]]
-    decisions: frozenset[str] = frozenset()
+    node: Ids
+    function: Ids
+    requests: Mapping[str, tuple[Sequence[int] | Rows, Sequence[float] | Floats]]
     reserved: int = 0
 
-    def with_reservations(self, reservations: Iterable[Reservation]) -> "Seen":
-        """Add the pods of *reservations* that are not among these yet."""
-        pending = [each for each in reservations if each.decision not in self.decisions]
-        if not pending:
-            return self
-        requests = {name: (list(rows), list(amounts)) for name, (rows, amounts) in self.requests.items()}
-        for row, each in enumerate(pending, start=len(self.nodes)):
-            _ask(requests, row, each.requests)
-        return replace(
-            self,
-            nodes=[*self.nodes, *(each.node for each in pending)],
-            functions=[*self.functions, *(each.function for each in pending)],
-            requests=requests,
-            reserved=self.reserved + len(pending),
-        )
+    def held(self, nodes: int) -> Held:
+        """Return the sums over each of so many *nodes*."""
+        number = np.where(self.node < 0, nodes, self.node)
+        requests = {}
+        for name, (rows, asked) in self.requests.items():
+            at, counted = number[np.asarray(rows, np.int64)], np.asarray(asked, np.float64)
+            requests[name] = np.bincount(at, counted, nodes + 1)[:nodes].astype(np.float64)
+        return Held(requests, np.bincount(number, minlength=nodes + 1)[:nodes].astype(np.float64))
 
-    def held(self, index: Mapping[str, int]) -> tuple[dict[str, Floats], Floats]:
-        """Return by resource name the sum of requests on each node of *index*, and the number of pods."""
-        size = len(index)
-        number = np.fromiter((index.get(node, size) for node in self.nodes), np.int64, len(self.nodes))
-        held: dict[str, Floats] = {
-            name: np.bincount(number[np.asarray(rows, np.int64)], np.asarray(amounts), size + 1)[:size].astype(float)
-            for name, (rows, amounts) in self.requests.items()
-        }
-        return held, np.bincount(number, minlength=size + 1)[:size].astype(np.float64)
+    def running(self, nodes: int, functions: int, busyness: Busyness | None) -> Running:
+        """Count the pods of each of so many *functions* on each node, and say how busy they are.
 
-
-def prewarm(name: str) -> bool:
-    """Whether a pod of this *name* was started ahead of any function."""
-    return _PREWARM.fullmatch(name) is not None
+        A pod is as busy as was measured on its node, else as the function's other pods, else `IDLE`; where nothing
+        is measured at all (None), always busy.
+        """
+        placed = np.flatnonzero((self.node >= 0) & (self.function >= 0))
+        cell = self.function[placed].astype(np.int64) * max(nodes, 1) + self.node[placed]
+        keys, entry, counts = np.unique(cell, return_inverse=True, return_counts=True)
+        reserved = np.bincount(entry[placed >= len(self.node) - self.reserved], minlength=len(keys))
+        function, node = np.divmod(keys, max(nodes, 1))
+        start = np.searchsorted(function, np.arange(functions + 1))
+        pods, pending = counts.astype(np.int32), reserved.astype(np.int32)
+        busy = pods.astype(np.float64)
+        if busyness is not None:
+            busy = _busy(function, node, pods, pending, nodes, busyness)
+        return Running(start, Entries(node.astype(np.int32), pods, pending, busy))
 
 
-def seen(
-    pods: Iterable[Pod], index: Index, known: Collection[str], function_labels: tuple[str, str], label_prefix: str
-) -> Seen:
-    """Take from live *pods* those that have a node and are not terminal, each with its function.
-
-    The function is what OpenWhisk's labels say, else one's own label, else an unambiguous pod name. A label that
-    names the bare action speaks of the one function with that action, else of a function of that very name.
-    """
-    by_value = _by_label_value(known)
-    own, decision = f"{label_prefix}/function", f"{label_prefix}/decision"
-    namespace_key, action_key = function_labels
-    labelled: dict[tuple[str, str], str] = {}
-    nodes: list[str] = []
-    functions: list[str] = []
-    requests: dict[str, tuple[list[int], list[float]]] = {}
-    decisions: set[str] = set()
-    for pod in pods:
-        if not pod.node or pod.terminal:
-            continue
-        action = pod.labels.get(action_key)
-        if action:
-            said = (pod.labels.get(namespace_key, ""), action)
-            function = labelled.get(said)
-            if function is None:
-                function = labelled[said] = index.of_labels(*said) if said[0] else by_value.get(action, action)
-        elif own in pod.labels:
-            value = pod.labels[own]
-            function = by_value.get(value) or ("" if _HASHED.fullmatch(value) else value)
-        else:
-            function = index.of_pod(pod.name) or ""
-        if decision in pod.annotations:
-            decisions.add(pod.annotations[decision])
-        _ask(requests, len(nodes), pod.requests)
-        nodes.append(pod.node)
-        functions.append(function)
-    return Seen(nodes, functions, requests, frozenset(decisions))
+def entries(node: Ids, pods: Ids, reserved: Ids, measured: tuple[Ids, Floats] | None) -> Entries:
+    """Return one function's entries, with how busy they are, as `Seen.running` says it."""
+    if measured is None:
+        return Entries(node, pods, reserved, pods.astype(np.float64))
+    where, running = measured
+    alone = np.zeros(len(node), dtype=np.int64)
+    columns = Busyness(np.array([0, len(where)]), where, running)
+    nodes = int(max(node.max(initial=0), where.max(initial=0))) + 1
+    return Entries(node, pods, reserved, _busy(alone, node.astype(np.int64), pods, reserved, nodes, columns))
 
 
-def _by_label_value(known: Collection[str]) -> dict[str, str]:
-    by_action: dict[str, list[str]] = {}
-    for function in known:
-        by_action.setdefault(action_of(function), []).append(function)
-    alone = {label_value(action): found[0] for action, found in by_action.items() if len(found) == 1}
-    return alone | {label_value(function): function for function in known}
+def _busy(function: Rows, node: Rows, pods: Ids, reserved: Ids, nodes: int, busyness: Busyness) -> Floats:
+    m = len(busyness.start) - 1
+    of = np.repeat(np.arange(m), np.diff(busyness.start))
+    known = of * max(nodes, 1) + busyness.node
+    wanted = function * max(nodes, 1) + node
+    found = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+    there = (known[found] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)) & (pods > reserved)
+    measured = np.where(there, busyness.running[found] if len(known) else 0.0, 0.0)
+    size = int(function.max(initial=-1)) + 1
+    running = np.bincount(function, measured, size)
+    holding = np.bincount(function, np.where(there, pods - reserved, 0), size)
+    each = np.divide(running, holding, out=np.full(size, IDLE), where=holding > 0)[function]
+    busy: Floats = np.where(there, measured + each * reserved, each * pods)
+    return busy
 
 
-def _ask(requests: dict[str, tuple[list[int], list[float]]], row: int, amounts: Mapping[str, float]) -> None:
-    for name, amount in amounts.items():
+def ask(requests: dict[str, tuple[list[int], list[float]]], row: int, asked: Iterable[tuple[str, float]]) -> None:
+    """Note that pod number *row* asks for these amounts by resource name."""
+    for name, amount in asked:
         column = requests.get(name)
         if column is None:
             column = requests[name] = ([], [])
         column[0].append(row)
-        column[1].append(amount)
-
-
-def entries(
-    seen: Seen, nodes: Nodes, functions: Mapping[str, int], busyness: Mapping[tuple[str, str], float] | None
-) -> Running:
-    """Count the pods of each function on each node, and say how busy they are.
-
-    *busyness* holds the mean number of running activations by (node, function) where it is measured, None where it
-    is not measured at all: then every pod counts as always busy.
-    """
-    n, m = len(nodes), len(functions)
-    node = np.fromiter((nodes.index.get(name, -1) for name in seen.nodes), np.int64, len(seen.nodes))
-    function = np.fromiter((functions.get(name, -1) for name in seen.functions), np.int64, len(seen.nodes))
-    placed = np.flatnonzero((node >= 0) & (function >= 0))
-    cell = node[placed] * max(m, 1) + function[placed]
-    keys, entry, counts = np.unique(cell, return_inverse=True, return_counts=True)
-    reserved = np.bincount(entry[placed >= len(seen.nodes) - seen.reserved], minlength=len(keys))
-    of_node, of_function = np.divmod(keys, max(m, 1))
-    by_function = np.argsort(of_function, kind="stable")
-    return Running(
-        node_start=np.searchsorted(of_node, np.arange(n + 1)),
-        node=of_node.astype(np.int32),
-        function=of_function.astype(np.int32),
-        pods=counts.astype(np.int32),
-        busy=_busy(of_node, of_function, counts, reserved, nodes, functions, busyness),
-        function_start=np.searchsorted(of_function[by_function], np.arange(m + 1)),
-        by_function=by_function,
-    )
-
-
-def _busy(
-    node: Rows,
-    function: Rows,
-    pods: npt.NDArray[np.intp],
-    reserved: npt.NDArray[np.intp],
-    nodes: Nodes,
-    functions: Mapping[str, int],
-    busyness: Mapping[tuple[str, str], float] | None,
-) -> Floats:
-    if busyness is None:
-        return pods.astype(np.float64)
-    m = max(len(functions), 1)
-    cells = {
-        nodes.index[where] * m + functions[what]: running
-        for (where, what), running in busyness.items()
-        if where in nodes.index and what in functions
-    }
-    measured = np.fromiter((cells.get(key, np.nan) for key in (node * m + function).tolist()), np.float64, len(node))
-    there = ~np.isnan(measured) & (pods > reserved)
-    running = np.bincount(function[there], measured[there], m)
-    holding = np.bincount(function[there], (pods - reserved)[there], m)
-    each = np.divide(running, holding, out=np.full(m, IDLE), where=holding > 0)[function]
-    busy: Floats = np.where(there, measured + each * reserved, each * pods)
-    return busy
+        column[1].append(units(name, amount))

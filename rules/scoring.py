@@ -2,11 +2,11 @@
 
 Every criterion grades a node from 0 to 1, in whole percent. A later criterion weighs 1/101 of the one before it, so
 that all later ones together never outweigh one percent of an earlier one: the sum compares like the list of grades,
-first criterion first. Rules that share a criterion share its percents. The digits before the point are the grade of
-the first criterion.
+first criterion first. Rules that share a criterion share its percents. All scores are whole numbers below 2**53, so
+that sums are exact in any order; `shown` puts the point behind the percents of the first criterion.
 """
 
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from rules.candidates import Scores
 #: answered there, how loaded the node is, and how much is free on it.
 Criterion = Literal["company", "wishes", "speed", "load", "free"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+#: One percent of the first criterion.
+PERCENT: Final = 101.0 ** (len(CRITERIA) - 1)
+#: Sums of tenths that differ in their last digit only are still one grade.
+_DUST: Final = 1e-9
 
 
 def graded(criterion: Criterion, grades: Scores, *, step: float = 0.01, share: float = 1.0) -> Scores:
@@ -23,6 +27,15 @@ def graded(criterion: Criterion, grades: Scores, *, step: float = 0.01, share: f
 
     *share* is the part of the criterion that a rule has where several share it.
     """
-    steps = np.rint(np.clip(grades, 0.0, 1.0) / step) * step
-    points: Scores = np.rint(100.0 * share * steps) / 101.0 ** CRITERIA.index(criterion)
-    return points
+    steps = _rounded(np.minimum(np.maximum(grades, 0.0), 1.0) / step) * step
+    return _rounded(100.0 * share * steps) * (PERCENT / 101.0 ** CRITERIA.index(criterion))
+
+
+def shown(score: float) -> float:
+    """Return *score* for people: the percents of the first criterion stand before the point."""
+    return score / PERCENT
+
+
+def _rounded(values: Scores) -> Scores:
+    whole: Scores = np.floor(values + (0.5 + _DUST))
+    return whole

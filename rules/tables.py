@@ -1,7 +1,8 @@
 """From the snapshot's Arrow tables to the view's columns, one cluster's rows of each."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -10,14 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.snapshot import Snapshot
-from pipeline.mangling import Index, mangled
+from pipeline.mangling import Index
 from pipeline.records import Node, Taint, Workflow
 from rules.candidates import Ids
 from rules.functions import (
-    HIGH,
     LEVELS,
-    LOW,
-    MEDIUM,
     NEVER,
     RESOURCES,
     Floats,
@@ -25,21 +23,18 @@ from rules.functions import (
     Latencies,
     Pairs,
     Rows,
-    action_of,
+    lay,
 )  # fmt: skip
+from rules.memo import Memo
 from rules.nodes import Nodes
-from rules.running import Seen
+from rules.running import Busyness, Seen
 
 _LABELS = msgspec.json.Decoder(dict[str, str])
 _AMOUNTS = msgspec.json.Decoder(dict[str, float])
 _TAINTS = msgspec.json.Decoder(tuple[Taint, ...])
-_IMPORTANCE = {"high": HIGH, "medium": MEDIUM, "low": LOW}
 _USABLE = ("observed", "predicted")
-
-
-def importance(level: str) -> int:
-    """Return 3, 2 or 1 for high, medium or low in any case; absent or unknown is medium."""
-    return _IMPORTANCE.get(level.lower(), MEDIUM)
+_PART: Final = 250
+_V = TypeVar("_V", bound=np.generic)
 
 
 def of_cluster(snapshot: Snapshot, cluster: str) -> dict[str, pa.Table]:
@@ -53,61 +48,66 @@ def of_cluster(snapshot: Snapshot, cluster: str) -> dict[str, pa.Table]:
 
 def nodes(table: pa.Table) -> list[Node]:
     """Read nodes as the snapshot saw them; addresses, conditions and capacity are not kept there."""
-    read = []
-    for row in table.to_pylist():
-        allocatable = _AMOUNTS.decode(row["allocatable"] or "{}")
-        read.append(
-            Node(
-                name=row["node"],
-                uid="",
-                node_type=row["node_type"] or "",
-                labels=_LABELS.decode(row["labels"] or "{}"),
-                taints=_TAINTS.decode(row["taints"] or "[]"),
-                addresses={},
-                conditions={},
-                capacity=allocatable,
-                allocatable=allocatable,
-                schedulable=bool(row["schedulable"]),
-                ready=bool(row["ready"]),
-                gpu_count=row["gpu_count"] or 0,
-                gpu_model=row["gpu_model"] or "",
-                disk_type=row["disk_type"] or "",
-                network_bytes_per_s=row["network_bytes_per_s"],
-            )
-        )
-    return read
+    return [_node(row) for part in _parts(table) for row in part.to_pylist()]
+
+
+def _node(row: Mapping[str, Any]) -> Node:
+    allocatable = _AMOUNTS.decode(row["allocatable"] or "{}")
+    return Node(
+        name=row["node"],
+        uid="",
+        node_type=row["node_type"] or "",
+        labels=_LABELS.decode(row["labels"] or "{}"),
+        taints=_TAINTS.decode(row["taints"] or "[]"),
+        addresses={},
+        conditions={},
+        capacity=allocatable,
+        allocatable=allocatable,
+        schedulable=bool(row["schedulable"]),
+        ready=bool(row["ready"]),
+        gpu_count=row["gpu_count"] or 0,
+        gpu_model=row["gpu_model"] or "",
+        disk_type=row["disk_type"] or "",
+        network_bytes_per_s=row["network_bytes_per_s"],
+    )
+
+
+def _parts(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield a few hundred rows at a time: making Python's values of more at once would stop all other threads."""
+    return (table.slice(first, _PART) for first in range(0, len(table), _PART))
 
 
 def used(table: pa.Table) -> dict[str, tuple[float, float]]:
     """Return the cores and bytes in use by node name, NaN where not known."""
-    columns = (table[name].to_pylist() for name in ("node", "cpu_used_cores", "memory_used_bytes"))
-    return {
-        node: (np.nan if cpu is None else cpu, np.nan if memory is None else memory)
-        for node, cpu, memory in zip(*columns, strict=True)
-    }
+    cores, memory = (_numbers(table[name]).tolist() for name in ("cpu_used_cores", "memory_used_bytes"))
+    return dict(zip(table["node"].to_pylist(), zip(cores, memory, strict=True), strict=True))
 
 
-def placed(table: pa.Table) -> Seen:
+def placed(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, int]) -> Seen:
     """Return the pods that the snapshot saw holding a node; their extended resources are not kept there."""
     phase = pc.fill_null(table["phase"].cast(pa.string()), "")
     table = table.filter(pc.invert(pc.is_in(phase, pa.array(["Succeeded", "Failed"]))))
-    everyone = range(len(table))
+    everyone = np.arange(len(table))
+    requests = {
+        "cpu": np.ceil(np.nan_to_num(_numbers(table["cpu_request_cores"])) * 1000.0 - 1e-6),
+        "memory": np.ceil(np.nan_to_num(_numbers(table["memory_request_bytes"])) - 1e-6),
+    }
     return Seen(
-        nodes=[node or "" for node in table["node"].to_pylist()],
-        functions=[function or "" for function in table["function"].to_pylist()],
-        requests={
-            "cpu": (everyone, [amount or 0.0 for amount in table["cpu_request_cores"].to_pylist()]),
-            "memory": (everyone, [amount or 0.0 for amount in table["memory_request_bytes"].to_pylist()]),
-        },
+        _codes(table["node"], nodes),
+        _codes(table["function"], functions),
+        {name: (everyone, counted) for name, counted in requests.items()},
     )
 
 
-def busyness(table: pa.Table) -> dict[tuple[str, str], float] | None:
-    """Return the mean number of running activations by (node, function), None where nothing was measured."""
+def busyness(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, int]) -> Busyness | None:
+    """Sort the mean numbers of running activations by function and node, None where nothing was measured."""
     if not len(table):
         return None
-    columns = (table[name].to_pylist() for name in ("node", "function", "running"))
-    return {(node, function): running for node, function, running in zip(*columns, strict=True)}
+    node, function = _codes(table["node"], nodes), _codes(table["function"], functions)
+    known = np.flatnonzero((node >= 0) & (function >= 0))
+    order = known[np.lexsort((node[known], function[known]))]
+    start = np.searchsorted(function[order], np.arange(len(functions) + 1))
+    return Busyness(start, node[order], _numbers(table["running"])[order])
 
 
 def function_names(tables: Mapping[str, pa.Table]) -> set[str]:
@@ -119,55 +119,36 @@ def function_names(tables: Mapping[str, pa.Table]) -> set[str]:
     return {name for table, column in places for name in pc.unique(tables[table][column]).to_pylist() if name}
 
 
-def functions(table: pa.Table, names: set[str], workflows: Mapping[tuple[str, str], Workflow]) -> Functions:
+def functions(table: pa.Table, names: set[str], workflows: Iterable[Workflow]) -> Functions:
     """Lay out all *names*; where a function has rows by node type, the row for all types counts, else the first."""
     ordered = tuple(sorted(names))
     index = {name: number for number, name in enumerate(ordered)}
     size = len(ordered)
+    function, kind = _codes(table["function"], index), _ranks(table["node_type"])
+    order = np.lexsort((kind, function))
+    rows = order[np.flatnonzero(np.diff(function[order], prepend=-2))]
+    rows = rows[function[rows] >= 0]
+    at = function[rows]
     levels = np.full((size, len(RESOURCES)), -1, dtype=np.int8)
-    dominant, source = [""] * size, [""] * size
+    for column, resource in enumerate(RESOURCES):
+        said = {name: number for number, name in enumerate(LEVELS)}
+        levels[at, column] = _codes(table[resource], said)[rows]
+    dominant, source = ([""] * size for _ in range(2))
+    for texts, column_name in ((dominant, "dominant"), (source, "source")):
+        words, codes = _encoded(table[column_name])
+        for number, code in zip(at.tolist(), codes[rows].tolist(), strict=True):
+            texts[number] = words[code]
     runs, p50 = np.zeros(size, dtype=np.int64), np.full(size, np.nan)
-    done: set[int] = set()
-    rows = table.select(
-        ["function", "node_type", "dominant", "source", "activations", "p50_ms", *RESOURCES]
-    ).to_pylist()
-    for row in sorted(rows, key=lambda each: (each["function"], each["node_type"] or "")):
-        number = index[row["function"]]
-        if number in done:
-            continue
-        done.add(number)
-        levels[number] = [LEVELS.index(row[name]) if row[name] in LEVELS else -1 for name in RESOURCES]
-        dominant[number], source[number] = row["dominant"] or "", row["source"] or ""
-        runs[number] = row["activations"] or 0
-        p50[number] = np.nan if row["p50_ms"] is None else row["p50_ms"]
-    actions: dict[str, list[int]] = {}
-    bare: dict[str, list[int]] = {}
-    for number, name in enumerate(ordered):
-        actions.setdefault(action_of(name), []).append(number)
-        if "/" not in name:
-            bare.setdefault(mangled(name), []).append(number)
-    weight, strict = np.full(size, MEDIUM, dtype=np.int8), np.zeros(size, dtype=np.bool_)
-    for workflow in workflows.values():
-        for action in workflow.actions:
-            numbers = actions.get(action_of(action.name), [])
-            if len(numbers) == 1:  # two functions of one action name: which is meant is not guessed
-                level = importance(action.importance)
-                weight[numbers[0]] = level
-                strict[numbers[0]] = level == HIGH and action.optimization_goal.lower() == "performance"
-    return Functions(
-        names=ordered,
-        index=MappingProxyType(index),
-        mangled=Index(ordered),
-        actions=MappingProxyType({action: tuple(numbers) for action, numbers in actions.items()}),
-        bare=MappingProxyType({spoken: tuple(numbers) for spoken, numbers in bare.items()}),
-        levels=levels,
-        dominant=tuple(dominant),
-        source=tuple(source),
-        runs=runs,
-        p50=p50,
-        importance=weight,
-        strict=strict,
-    )
+    runs[at], p50[at] = _counts(table["activations"])[rows], _numbers(table["p50_ms"])[rows]
+    return lay(ordered, Index(ordered), levels, tuple(dominant), tuple(source), runs, p50, workflows)
+
+
+def _ranks(column: pa.ChunkedArray) -> Ids:
+    """Return a number for each text of *column* that sorts as the texts do; null is ""."""
+    words, codes = _encoded(column)
+    rank = np.empty(len(words), dtype=np.int32)
+    rank[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words), dtype=np.int32)
+    return _pick(rank, codes)
 
 
 def latencies(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> Latencies:
@@ -187,15 +168,13 @@ def latencies(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> La
     )
 
 
-def pairs(table: pa.Table, functions: Mapping[str, int], types: Sequence[str]) -> Pairs:
-    """Sort the learned pairs by victim, and index them by aggressor."""
+def pairs(table: pa.Table, functions: Mapping[str, int]) -> Pairs:
+    """Sort the learned pairs by victim, and index them by aggressor; no node's type is known yet."""
     victim, aggressor = _codes(table["victim"], functions), _codes(table["aggressor"], functions)
     order = np.lexsort((aggressor, victim))
     victim, aggressor = victim[order], aggressor[order]
     type_names, type_name = _interned(table["node_type"])
     statuses, status_of = _interned(table["status"])
-    number = {name: code for code, name in enumerate(types)}
-    codes = np.array([-1 if name == "" else number.get(name, -2) for name in type_names], dtype=np.int32)
     slowdown = _numbers(table["slowdown"])[order]
     probability = _numbers(table["probability"])[order]
     usable = np.array([status in _USABLE for status in statuses], dtype=np.bool_)
@@ -208,7 +187,7 @@ def pairs(table: pa.Table, functions: Mapping[str, int], types: Sequence[str]) -
         type_names=type_names,
         victim=victim,
         aggressor=aggressor,
-        type_of=codes[type_name] if len(codes) else type_name,
+        type_of=np.full(len(victim), -2, dtype=np.int32),
         type_name=type_name,
         status=statuses,
         status_of=status_of,
@@ -227,8 +206,15 @@ def pairs(table: pa.Table, functions: Mapping[str, int], types: Sequence[str]) -
     )
 
 
-def _pick(flags: npt.NDArray[np.bool_], codes: Ids) -> npt.NDArray[np.bool_]:
-    return flags[codes] if len(flags) else np.zeros(len(codes), dtype=np.bool_)
+def typed(pairs: Pairs, types: Sequence[str]) -> Pairs:
+    """Return *pairs* with the numbers that their node types have among *types*."""
+    number = {name: code for code, name in enumerate(types)}
+    codes = np.array([-1 if name == "" else number.get(name, -2) for name in pairs.type_names], dtype=np.int32)
+    return replace(pairs, type_of=_pick(codes, pairs.type_name), memo=Memo())
+
+
+def _pick(values: npt.NDArray[_V], codes: Ids) -> npt.NDArray[_V]:
+    return values[codes] if len(values) else np.zeros(len(codes), dtype=values.dtype)
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[str], Ids]:

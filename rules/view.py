@@ -1,43 +1,74 @@
-"""The view that every rule reads: columns of the snapshot, of the live cluster and of one's own recent decisions."""
+"""The view that every rule reads: columns of the snapshot, of the live cluster and of one's own recent decisions.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+`learn` lays out what a snapshot knows, `view_of` puts a live cluster beside it, `rules.changes.updated` keeps the
+view current by what changed; `prepare` is the first two in one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from featurestore.snapshot import Snapshot
-from pipeline.mangling import Index
 from pipeline.records import Node, Pod, Workflow
-from rules import running as live
 from rules import tables
-from rules.functions import Functions, Latencies, Pairs
-from rules.nodes import Nodes, columns
-from rules.running import Reservation, Running
+from rules.functions import Functions, Latencies, Pairs, with_unlearned
+from rules.memo import Memo
+from rules.nodes import Nodes, columns, with_held
+from rules.owners import Owners
+from rules.running import Busyness, Held, Reservation, Running, Seen, ask
 
-__all__ = ["Reservation", "Services", "View", "prepare"]
+__all__ = ["Learned", "Reservation", "Services", "View", "learn", "prepare", "view_of"]
 
 Services = Mapping[tuple[str, str], Mapping[str, str]]
 _WORKFLOW = msgspec.json.Decoder(Workflow)
+_FUNCTION_LABELS = ("openwhisk/namespace", "openwhisk/action")
+_LABEL_PREFIX = "colocation.internal"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """What one snapshot knows of one cluster; *created* and *version* are the snapshot's.
+
+    *pairs* carry no numbers of node types yet. *tables* are the cluster's rows of the snapshot.
+    """
+
+    cluster: str
+    version: str
+    created: datetime
+    functions: Functions
+    pairs: Pairs
+    workflows: Mapping[tuple[str, str], Workflow]
+    owners: Owners
+    tables: Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """Everything that a decision looks at, frozen at *at*; *created* and *version* are the snapshot's."""
+    """Everything that a decision looks at, frozen at *at*; *created* and *version* are the snapshot's.
+
+    *memo* keeps what was worked out from this view.
+    """
 
     cluster: str
     version: str
     created: datetime
     at: datetime
+    learned: Learned
     nodes: Nodes
     functions: Functions
+    held: Held
     running: Running
+    busyness: Busyness | None
     pairs: Pairs
     latencies: Latencies
     workflows: Mapping[tuple[str, str], Workflow]
     services: Services
+    memo: Memo = field(default_factory=Memo)
 
 
 def prepare(
@@ -49,42 +80,126 @@ def prepare(
     pods: Sequence[Pod] | None = None,
     reservations: Sequence[Reservation] = (),
     services: Services = MappingProxyType({}),
-    function_labels: tuple[str, str] = ("openwhisk/namespace", "openwhisk/action"),
-    label_prefix: str = "colocation.internal",
+    function_labels: tuple[str, str] = _FUNCTION_LABELS,
+    label_prefix: str = _LABEL_PREFIX,
 ) -> View:
-    """Make the view of *cluster* at *at*; without live *nodes* or *pods* those that the snapshot last saw.
+    """Make the view of *cluster* at *at*; without live *nodes* or *pods* those that the snapshot last saw."""
+    learned = learn(snapshot, cluster, function_labels=function_labels, label_prefix=label_prefix)
+    return view_of(learned, at, nodes=nodes, pods=pods, reservations=reservations, services=services)
+
+
+def learn(
+    snapshot: Snapshot,
+    cluster: str,
+    *,
+    function_labels: tuple[str, str] = _FUNCTION_LABELS,
+    label_prefix: str = _LABEL_PREFIX,
+) -> Learned:
+    """Lay out what *snapshot* knows of *cluster*; the labels and the prefix are those of `Policy`."""
+    found = tables.of_cluster(snapshot, cluster)
+    workflows = _workflows(found["workflows"])
+    known = tables.function_names(found)
+    functions = tables.functions(found["functions"], known, workflows.values())
+    return Learned(
+        cluster=cluster,
+        version=snapshot.version,
+        created=snapshot.created,
+        functions=functions,
+        pairs=tables.pairs(found["pairs"], functions.index),
+        workflows=workflows,
+        owners=Owners(functions.mangled, known, function_labels, label_prefix),
+        tables=found,
+    )
+
+
+def view_of(
+    learned: Learned,
+    at: datetime,
+    *,
+    nodes: Sequence[Node] | None = None,
+    pods: Sequence[Pod] | None = None,
+    reservations: Sequence[Reservation] = (),
+    services: Services = MappingProxyType({}),
+) -> View:
+    """Put a live cluster beside what was *learned*; without live *nodes* or *pods* those that the snapshot last saw.
 
     *services* maps (namespace, name) to the selector of a Service. A reservation counts until a pod that carries its
     decision has a node. A pair's slowdown is per activation that runs all the time, so a function's pods weigh by how
     busy they are: by what was measured on the node, else like its other pods, else as always busy; where busyness is
     measured and the function was not seen at all, as `running.IDLE`.
     """
-    learned = tables.of_cluster(snapshot, cluster)
-    listed = tables.nodes(learned["nodes"]) if nodes is None else nodes
-    workflows = _workflows(learned["workflows"])
-    known = tables.function_names(learned)
-    seen = (
-        tables.placed(learned["placements"])
-        if pods is None
-        else live.seen(pods, Index(known), known, function_labels, label_prefix)
-    )
-    seen = seen.with_reservations(reservations)
-    functions = tables.functions(learned["functions"], known | {name for name in seen.functions if name}, workflows)
-    node_index = {node.name: number for number, node in enumerate(listed)}
-    held, count = seen.held(node_index)
-    columned = columns(listed, tables.used(learned["nodes"]), held, count)
+    listed = tables.nodes(learned.tables["nodes"]) if nodes is None else nodes
+    laid = columns(listed, tables.used(learned.tables["nodes"]))
+    names, decisions = _owners(learned, pods)
+    pending = [each for each in reservations if each.decision not in decisions]
+    unlearned = {*names, *(each.function for each in pending)} - learned.functions.index.keys()
+    functions = with_unlearned(learned.functions, sorted(unlearned), learned.workflows.values())
+    seen = _seen(learned, laid, functions, pods, names)
+    seen = _reserved(seen, pending, laid, functions)
+    busyness = tables.busyness(learned.tables["busyness"], laid.index, learned.functions.index)
+    held = seen.held(len(laid))
     return View(
-        cluster=cluster,
-        version=snapshot.version,
-        created=snapshot.created,
+        cluster=learned.cluster,
+        version=learned.version,
+        created=learned.created,
         at=at,
-        nodes=columned,
+        learned=learned,
+        nodes=with_held(laid, held),
         functions=functions,
-        running=live.entries(seen, columned, functions.index, tables.busyness(learned["busyness"])),
-        pairs=tables.pairs(learned["pairs"], functions.index, columned.types),
-        latencies=tables.latencies(learned["latencies"], functions.index, columned),
-        workflows=workflows,
+        held=held,
+        running=seen.running(len(laid), len(functions), busyness),
+        busyness=busyness,
+        pairs=tables.typed(learned.pairs, laid.types),
+        latencies=tables.latencies(learned.tables["latencies"], learned.functions.index, laid),
+        workflows=learned.workflows,
         services=services,
+    )
+
+
+def _owners(learned: Learned, pods: Sequence[Pod] | None) -> tuple[list[str], set[str]]:
+    """Return the function of each of *pods*, and one's own decisions that they carry; only pods with a node count."""
+    if pods is None:
+        return [], set()
+    of = learned.owners
+    counting = [pod for pod in pods if counts(pod)]
+    return [of.function_of(pod) for pod in counting], {of.decision_of(pod) for pod in counting} - {""}
+
+
+def counts(pod: Pod) -> bool:
+    """Whether *pod* holds something of a node."""
+    return bool(pod.node) and not pod.terminal
+
+
+def _seen(
+    learned: Learned, nodes: Nodes, functions: Functions, pods: Sequence[Pod] | None, names: Sequence[str]
+) -> Seen:
+    if pods is None:
+        return tables.placed(learned.tables["placements"], nodes.index, functions.index)
+    requests: dict[str, tuple[list[int], list[float]]] = {}
+    counting = [pod for pod in pods if counts(pod)]
+    for row, pod in enumerate(counting):
+        ask(requests, row, pod.requests.items())
+    node = np.array([nodes.index.get(pod.node, -1) for pod in counting], dtype=np.int32)
+    function = np.array([functions.index.get(name, -1) for name in names], dtype=np.int32)
+    return Seen(node, function, requests)
+
+
+def _reserved(seen: Seen, pending: Iterable[Reservation], nodes: Nodes, functions: Functions) -> Seen:
+    """Add the pods of *pending* behind those that were seen."""
+    listed = list(pending)
+    if not listed:
+        return seen
+    requests = {name: (list(rows), list(asked)) for name, (rows, asked) in seen.requests.items()}
+    for row, each in enumerate(listed, start=len(seen.node)):
+        ask(requests, row, each.requests.items())
+    node = [nodes.index.get(each.node, -1) for each in listed]
+    function = [functions.index.get(each.function, -1) for each in listed]
+    return replace(
+        seen,
+        node=np.concatenate((seen.node, np.array(node, dtype=np.int32))),
+        function=np.concatenate((seen.function, np.array(function, dtype=np.int32))),
+        requests=requests,
+        reserved=len(listed),
     )
 
 

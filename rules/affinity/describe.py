@@ -6,39 +6,55 @@ import numpy as np
 import numpy.typing as npt
 
 from rules.advice import Expression, Operator
-from rules.candidates import Mask
+from rules.candidates import Ids, Mask
 from rules.nodes import LabelColumn, Nodes
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: A label with more values than this names nodes rather than kinds of nodes.
 _KINDS: Final = 64
+#: So many nodes of either side are compared before all are: most labels do not tell even these apart.
+_SAMPLE: Final = 8
+
+Numbers = npt.NDArray[np.intp]
 
 
 def describe(
     nodes: Nodes, wanted: Mask, care: Mask, limit: int | None, *, deny: bool = True
 ) -> tuple[Expression, ...] | None:
-    """Return expressions that hold, among the nodes of *care*, for exactly those of *wanted*.
+    """Return expressions that hold, among the nodes of *care*, for exactly those of *wanted*, as `part` does."""
+    return part(nodes, np.flatnonzero(wanted & care), np.flatnonzero(care & ~wanted), limit, deny=deny)
+
+
+def part(
+    nodes: Nodes, wanted: Numbers, rest: Numbers, limit: int | None, *, deny: bool = True
+) -> tuple[Expression, ...] | None:
+    """Return expressions that hold for the nodes *wanted* and not for *rest*; of others they may say anything.
 
     One label's values if that suffices, In or NotIn by which is shorter; else the host names of *wanted* or, where
     fewer, of the rest. Without *deny* only forms that no node outside of *wanted* will ever meet by lacking a label.
     None if more than *limit* names were needed, or a node to be named has no such label.
     """
-    wanted = wanted & care
-    rest = care & ~wanted
-    if not wanted.any():
+    if not wanted.size:
         return None
     best = _by_label(nodes, wanted, rest, deny)
     return best if best is not None else _by_name(nodes, wanted, rest, limit, deny)
 
 
-def _by_label(nodes: Nodes, wanted: Mask, rest: Mask, deny: bool) -> tuple[Expression, ...] | None:
+def _kinds(nodes: Nodes) -> tuple[tuple[str, ...], Ids]:
+    """Return the keys, in order, of labels that name kinds of nodes, and a row of codes for each."""
+    keys = tuple(key for key in sorted(nodes.labels) if key != HOSTNAME and len(nodes.labels[key].values) <= _KINDS)
+    codes = np.array([nodes.labels[key].codes for key in keys], dtype=np.int32).reshape(len(keys), len(nodes))
+    return keys, codes
+
+
+def _by_label(nodes: Nodes, wanted: Numbers, rest: Numbers, deny: bool) -> tuple[Expression, ...] | None:
+    keys, codes = nodes.memo.once("kinds", lambda: _kinds(nodes))
+    ours, others = (codes[:, ids[:: max(1, len(ids) // _SAMPLE)]] for ids in (wanted, rest))
+    shared = (ours[:, :, None] == others[:, None, :]).any(axis=(1, 2))
     best: Expression | None = None
-    ours, others = np.flatnonzero(wanted), np.flatnonzero(rest)
-    for key in sorted(nodes.labels):
-        column = nodes.labels[key]
-        if key == HOSTNAME or len(column.values) > _KINDS or (column.codes[others] == column.codes[ours[0]]).any():
-            continue
-        inside, outside = (_occurring(column, where) for where in (ours, others))
+    for row in np.flatnonzero(~shared).tolist():
+        column = nodes.labels[keys[row]]
+        inside, outside = (_occurring(column, ids) for ids in (wanted, rest))
         if (inside & outside).any():
             continue
         forms: tuple[tuple[Operator, Mask], ...] = (("In", inside), ("NotIn", outside))
@@ -47,22 +63,25 @@ def _by_label(nodes: Nodes, wanted: Mask, rest: Mask, deny: bool) -> tuple[Expre
                 continue
             values = tuple(sorted(column.values[code - 1] for code in np.flatnonzero(occurring).tolist()))
             if best is None or len(values) < len(best.values):
-                best = Expression(key, operator, values)
+                best = Expression(keys[row], operator, values)
     return None if best is None else (best,)
 
 
-def _occurring(column: LabelColumn, where: npt.NDArray[np.intp]) -> Mask:
+def _occurring(column: LabelColumn, where: Numbers) -> Mask:
     """Return whether some node of *where* lacks the label (first), and has each of its values."""
     return np.bincount(column.codes[where] + 1, minlength=len(column.values) + 1) > 0
 
 
-def _by_name(nodes: Nodes, wanted: Mask, rest: Mask, limit: int | None, deny: bool) -> tuple[Expression, ...] | None:
+def _by_name(
+    nodes: Nodes, wanted: Numbers, rest: Numbers, limit: int | None, deny: bool
+) -> tuple[Expression, ...] | None:
     column = nodes.labels.get(HOSTNAME)
-    if column is None:
+    allow = not deny or not rest.size or len(wanted) <= len(rest)
+    named = wanted if allow else rest
+    if column is None or (limit is not None and len(named) > limit):
         return None
-    allow = not deny or not rest.any() or np.count_nonzero(wanted) <= np.count_nonzero(rest)
-    codes = column.codes[wanted if allow else rest]
-    if (codes < 0).any() or (limit is not None and len(codes) > limit):
+    codes = column.codes[named].tolist()
+    if min(codes) < 0:
         return None
-    values = tuple(sorted(column.values[code] for code in codes.tolist()))
+    values = tuple(sorted(map(column.values.__getitem__, codes)))
     return (Expression(HOSTNAME, "In" if allow else "NotIn", values),)

@@ -3,11 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
-from rules.advice import Expression, NodeNeed, NodeWish, PodTerm, Term
-
-Json = dict[str, Any]
+from rules.advice import Json, NodeNeed, NodeWish, Rendered, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,30 +12,31 @@ class Additions:
     """*alternatives* is an OR of lists of expressions, for the required node terms; the others are lists of terms."""
 
     alternatives: tuple[tuple[Json, ...], ...] = ()
-    node_preferred: tuple[Json, ...] = ()
-    pod_required: tuple[Json, ...] = ()
-    pod_preferred: tuple[Json, ...] = ()
-    anti_required: tuple[Json, ...] = ()
-    anti_preferred: tuple[Json, ...] = ()
+    node_preferred: tuple[Rendered, ...] = ()
+    pod_required: tuple[Rendered, ...] = ()
+    pod_preferred: tuple[Rendered, ...] = ()
+    anti_required: tuple[Rendered, ...] = ()
+    anti_preferred: tuple[Rendered, ...] = ()
     labels: dict[str, str | None] = field(default_factory=dict)
 
 
 def additions(terms: Iterable[Term], labels: dict[str, str | None]) -> Additions:
     """Sort *terms* into the lists of an affinity, each once; *labels* are the pod's own to set, None to remove."""
     needs: list[NodeNeed] = []
-    lists: dict[str, list[Json]] = {}
-    for term in dict.fromkeys(terms):
-        match term:
-            case NodeNeed():
-                needs.append(term)
-            case NodeWish():
-                preference = {"matchExpressions": [_expression(each) for each in term.expressions]}
-                lists.setdefault("node_preferred", []).append({"weight": term.weight, "preference": preference})
-            case PodTerm():
-                name = ("anti" if term.apart else "pod") + ("_required" if term.weight is None else "_preferred")
-                lists.setdefault(name, []).append(_pod_term(term))
+    lists: dict[str, list[Rendered]] = {}
+    for term in terms:
+        if isinstance(term, NodeNeed):
+            needs.append(term)
+            continue
+        if isinstance(term, NodeWish):
+            name = "node_preferred"
+        else:
+            name = ("anti" if term.apart else "pod") + ("_required" if term.weight is None else "_preferred")
+        found = lists.setdefault(name, [])
+        if term.rendered not in found:
+            found.append(term.rendered)
     return Additions(
-        alternatives=_alternatives(needs),
+        alternatives=_alternatives(dict.fromkeys(needs)),
         labels=labels,
         **{name: tuple(found) for name, found in lists.items()},
     )
@@ -50,19 +48,4 @@ def _alternatives(needs: Iterable[NodeNeed]) -> tuple[tuple[Json, ...], ...]:
         tuple(dict.fromkeys(expression for alternative in chosen for expression in alternative))
         for chosen in product(*(need.alternatives for need in needs))
     ]
-    return tuple(tuple(_expression(each) for each in chosen) for chosen in dict.fromkeys(combined) if chosen)
-
-
-def _expression(expression: Expression) -> Json:
-    rendered: Json = {"key": expression.key, "operator": expression.operator}
-    if expression.values:
-        rendered["values"] = list(expression.values)
-    return rendered
-
-
-def _pod_term(term: PodTerm) -> Json:
-    rendered: Json = {"labelSelector": {"matchExpressions": [_expression(each) for each in term.expressions]}}
-    if term.across:
-        rendered["namespaceSelector"] = {}
-    rendered["topologyKey"] = term.topology_key
-    return rendered if term.weight is None else {"weight": term.weight, "podAffinityTerm": rendered}
+    return tuple(tuple(each.json for each in chosen) for chosen in dict.fromkeys(combined) if chosen)

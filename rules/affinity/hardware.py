@@ -29,7 +29,7 @@ def hardware(request: Request, view: View, policy: Policy) -> Advice:
         reasons.append(Reason("hardware", said))
     if not reasons:
         return Advice("hardware")
-    return Advice("hardware", Candidates.of(mask), terms=tuple(terms), reasons=tuple(reasons))
+    return Advice("hardware", Candidates.of(mask), terms=tuple(terms), reasons=lambda: reasons)
 
 
 def preferred_hardware(request: Request, view: View, policy: Policy) -> Advice:
@@ -48,4 +48,4 @@ def preferred_hardware(request: Request, view: View, policy: Policy) -> Advice:
     if not reasons:
         return Advice("preferred_hardware")
     scores = graded("wishes", grades, share=0.4)
-    return Advice("preferred_hardware", scores=scores, terms=tuple(terms), reasons=tuple(reasons))
+    return Advice("preferred_hardware", scores=scores, terms=tuple(terms), reasons=lambda: reasons)

@@ -4,13 +4,15 @@ The cost of a node is the sum over its functions of learned slowdown, times how 
 times how important the one who suffers is (High 1.5, Medium 1, Low .5); a node is graded 1 / (1 + cost).
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from rules.advice import Advice, Measure, Reason, Term
 from rules.affinity.pods import against
-from rules.candidates import Candidates, Mask, Scores
+from rules.candidates import Candidates, Ids, Mask, Scores, Sparse
 from rules.explain import because
 from rules.functions import MEDIUM, Rows
 from rules.policy import Policy
@@ -19,6 +21,9 @@ from rules.scoring import graded
 from rules.view import View
 
 NAME = "interference"
+_ALONE: Final = float(graded("company", np.ones(1))[0])
+_NONE: Final[tuple[Ids, Scores]] = (np.zeros(0, dtype=np.int32), np.zeros(0))
+_NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,40 +36,54 @@ class _Side:
     cost: Scores
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """What was learned of one function: both directions, the rows that are shown, and what they make one wish."""
+
+    suffers: _Side
+    causes: _Side
+    shown: tuple[tuple[int, float, int], ...]
+    wishes: tuple[Term, ...]
+
+
 def interference(request: Request, view: View, policy: Policy) -> Advice:
     """Rank nodes by what both sides would lose; keep clear of sure disturbers where that is strictly wanted."""
     if request.function < 0:
         return Advice(NAME)
-    suffers, causes = _sides(request, view)
-    (suffered, weighed_suffered), (caused, weighed_caused) = (_by_node(view, side) for side in (suffers, causes))
-    sure = [row for side in (suffers, causes) for row in _sure(view, side, policy)]
-    shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
-    strict = _strict_others(request, view, suffers, causes, policy)
-    wishes = _wishes(request, view, shown, policy)
-    terms, clear = wishes, None
+    across = request.namespace in policy.across
+    key = (request.function, request.importance, across, policy.terms)
+    known = view.pairs.memo.once(key, lambda: _known(request, view, policy))
+    if not len(known.suffers.rows) and not len(known.causes.rows):
+        return Advice(NAME)
+    strict = _strict_others(request, view, known, policy)
+    terms, clear = known.wishes, None
     if strict.size:
         names = [view.functions.names[each] for each in strict.tolist()]
         strictly = set(strict.tolist())
         terms = (
-            *against(names, policy, weight=None, across=request.namespace in policy.across),
-            *_wishes(request, view, [each for each in shown if each[2] not in strictly], policy),
+            *against(names, policy, weight=None, across=across),
+            *_wishes(request, view, [each for each in known.shown if each[2] not in strictly], policy),
         )
         clear = Candidates.of(~_domains_with(view, strict, policy.topology_key))
     return Advice(
         NAME,
         candidates=clear,
-        scores=graded("company", 1.0 / (1.0 + weighed_suffered + weighed_caused)),
+        scores=_scores(view, known),
         terms=terms,
-        reasons=tuple(
-            Reason(NAME, because(each), each) for each in (view.pairs.evidence(row) for row, _, _ in shown)
-        ),
-        measures=(
-            Measure("would run {:.0%} longer beside its neighbours", np.where(suffered >= 0.005, suffered, np.nan)),
-            Measure("would slow its neighbours by {:.0%} together", np.where(caused >= 0.005, caused, np.nan)),
-        ),
+        reasons=lambda: [
+            Reason(NAME, because(each), each) for each in (view.pairs.evidence(row) for row, _, _ in known.shown)
+        ],
+        measures=lambda: _measures(view, known),
         firm=False,
-        otherwise=wishes,
+        otherwise=known.wishes,
     )
+
+
+def _known(request: Request, view: View, policy: Policy) -> _Known:
+    suffers, causes = _sides(request, view)
+    sure = [row for side in (suffers, causes) for row in _sure(view, side, policy)]
+    shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
+    return _Known(suffers, causes, tuple(shown), _wishes(request, view, shown, policy))
 
 
 def _sides(request: Request, view: View) -> tuple[_Side, _Side]:
@@ -83,33 +102,50 @@ def _sides(request: Request, view: View) -> tuple[_Side, _Side]:
     return sides[0], sides[1]
 
 
-def _by_node(view: View, side: _Side) -> tuple[Scores, Scores]:
-    """Sum cost by busyness over the functions of each node, bare and weighed by importance.
+def _scores(view: View, known: _Known) -> Sparse:
+    """Grade the nodes on which somebody would lose something; all others are as good as can be."""
+    parts = [_losses(view, side) for side in (known.suffers, known.causes)]
+    at = np.concatenate([part[0] for part in parts])
+    weighed = np.concatenate([loss * weight for _, loss, weight in parts])
+    lost: Scores = np.bincount(at, weighed, len(view.nodes)).astype(np.float64)
+    ids = np.flatnonzero(lost)
+    return Sparse(_ALONE, ids, graded("company", 1.0 / (1.0 + lost[ids])))
+
+
+def _losses(view: View, side: _Side) -> tuple[Ids, Scores, Scores]:
+    """Return for each co-runner of the pairs its node, the cost by its busyness, and the weight of who suffers.
 
     A row for the node's own type takes the place of the row for all types.
     """
-    running, pairs, size = view.running, view.pairs, len(view.nodes)
-    kind = pairs.type_of[side.rows].astype(np.int64)
-    first = running.function_start[side.other]
-    counts = running.function_start[side.other + 1] - first
-    row = np.repeat(np.arange(len(side.rows)), counts)
-    within = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    entries = running.by_function[first[row] + within]
-    at = running.node[entries]
-    here = view.nodes.type_of[at]
-    keep = kind[row] == here
+    if not len(side.rows):
+        return _NONE[0], _NONE[1], _NONE[1]
+    entries = [view.running.of(other) for other in side.other.tolist()]
+    counts = [len(each.node) for each in entries]
+    at = np.concatenate([each.node for each in entries])
+    loss = np.concatenate([each.busy for each in entries]) * np.repeat(side.cost, counts)
+    weight = np.repeat(side.weight, counts)
+    kind = view.pairs.type_of[side.rows].astype(np.int64)
     special = kind >= 0
-    types = len(view.nodes.types)
+    if (kind == -1).all():
+        return at, loss, weight
+    row, here, types = np.repeat(np.arange(len(kind)), counts), view.nodes.type_of[at], len(view.nodes.types)
     replaced = np.isin(side.other[row] * types + here, side.other[special] * types + kind[special])
-    keep |= (kind[row] == -1) & ~replaced
-    loss = (side.cost[row] * running.busy[entries])[keep]
-    at = at[keep]
-    bare, weighed = (np.bincount(at, each, size).astype(float) for each in (loss, loss * side.weight[row[keep]]))
-    return bare, weighed
+    keep = (kind[row] == here) | ((kind[row] == -1) & ~replaced)
+    return at[keep], loss[keep], weight[keep]
+
+
+def _measures(view: View, known: _Known) -> Iterator[Measure]:
+    for side, sentence in (
+        (known.suffers, "would run {:.0%} longer beside its neighbours"),
+        (known.causes, "would slow its neighbours by {:.0%} together"),
+    ):
+        at, loss, _ = _losses(view, side)
+        total = np.bincount(at, loss, len(view.nodes))
+        yield Measure(sentence, np.where(total >= 0.005, total, np.nan))
 
 
 def _sure(view: View, side: _Side, policy: Policy) -> list[tuple[int, float, int]]:
-    """Return (row, weighed cost, other) of the rows that are sure enough to act upon."""
+    """Return row, cost and the other function of each pair that is sure enough to be acted upon."""
     pairs, rows = view.pairs, side.rows
     sure = (
         (pairs.probability[rows] >= policy.probability)
@@ -122,16 +158,16 @@ def _sure(view: View, side: _Side, policy: Policy) -> list[tuple[int, float, int
     ]
 
 
-def _strict_others(request: Request, view: View, suffers: _Side, causes: _Side, policy: Policy) -> Rows:
+def _strict_others(request: Request, view: View, known: _Known, policy: Policy) -> Rows:
     """Return the functions to keep away from by a required rule, if such is wanted at all.
 
     Only what was observed, on all node types that there are: it has to be true wherever the rule reaches.
     """
     if request.mode != "require" or not request.strict:
-        return np.zeros(0, dtype=np.int64)
+        return _NOBODY
     pairs = view.pairs
     found = set()
-    for side, concerned in ((suffers, None), (causes, view.functions.strict)):
+    for side, concerned in ((known.suffers, None), (known.causes, view.functions.strict)):
         for row, _, other in _sure(view, side, policy):
             general = pairs.type_of[row] == -1 or len(view.nodes.types) == 1
             if pairs.observed[row] and general and (concerned is None or concerned[other]):
@@ -142,13 +178,13 @@ def _strict_others(request: Request, view: View, suffers: _Side, causes: _Side, 
 def _domains_with(view: View, functions: Rows, topology_key: str) -> Mask:
     """Return the nodes whose topology domain holds a pod of one of *functions*."""
     domains = view.nodes.domains(topology_key)
-    entries = [view.running.node[view.running.of(int(function))] for function in functions]
+    entries = [view.running.of(function).node for function in functions.tolist()]
     nodes = np.concatenate(entries) if entries else np.zeros(0, dtype=np.int64)
     occupied = np.unique(domains[nodes])
     return np.isin(domains, occupied[occupied >= 0])
 
 
-def _wishes(request: Request, view: View, sure: list[tuple[int, float, int]], policy: Policy) -> tuple[Term, ...]:
+def _wishes(request: Request, view: View, sure: Sequence[tuple[int, float, int]], policy: Policy) -> tuple[Term, ...]:
     """Prefer to stay away from each function by the cost of both directions, in steps of 25 of 100."""
     cost: dict[int, float] = {}
     for _, each, other in sure:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from rules.advice import Advice, Measure
+from rules.nodes import Floats
 from rules.policy import Policy
 from rules.request import Request
 from rules.scoring import graded
@@ -13,8 +14,13 @@ NAME = "least_loaded"
 
 def least_loaded(request: Request, view: View, policy: Policy) -> Advice:
     """Grade a node by what is not in use; where use is not known, as the middle of the nodes where it is."""
-    load = view.nodes.load
+    return view.nodes.memo.once(NAME, lambda: _least_loaded(view.nodes.load))
+
+
+def _least_loaded(load: Floats) -> Advice:
     if np.isnan(load).all():
         return Advice(NAME)
     filled = np.where(np.isnan(load), np.nanmedian(load), load)
-    return Advice(NAME, scores=graded("load", 1.0 - filled, step=0.05), measures=(Measure("load {:.0%}", load),))
+    return Advice(
+        NAME, scores=graded("load", 1.0 - filled, step=0.05), measures=lambda: (Measure("load {:.0%}", load),)
+    )

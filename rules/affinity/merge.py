@@ -5,13 +5,11 @@ an added term would weaken their rule. A term without any requirement matches no
 it it would begin to match. Preferred terms go behind the user's own.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from rules.affinity.emission import Additions, Json
+from rules.advice import Json, Rendered, fingerprint
+from rules.affinity.emission import Additions
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -67,17 +65,20 @@ def _affinity(affinity: Json, added: Additions, earlier: frozenset[str]) -> tupl
         node[_REQUIRED] = _required(node.get(_REQUIRED), added.alternatives)
         affinity["nodeAffinity"] = node
     for kind, strength, name in _LISTS:
-        wanted: Sequence[Json] = getattr(added, name)
+        wanted: Sequence[Rendered] = getattr(added, name)
         part = _object(affinity, kind)
         standing: list[Json] = part.get(strength) or []
-        kept = [term for term in standing if fingerprint(term) not in earlier]
-        new = [term for term in wanted if term not in kept]
-        ours += [fingerprint(term) for term in new]
-        if sorted(map(fingerprint, standing)) == sorted(map(fingerprint, [*kept, *new])):
+        if not wanted and not standing:
+            continue
+        kept = [term for term in standing if not earlier or fingerprint(term) not in earlier]
+        new = [each for each in wanted if each.json not in kept]
+        prints = [each.fingerprint for each in new]
+        ours += prints
+        if standing and sorted(map(fingerprint, standing)) == sorted([*map(fingerprint, kept), *prints]):
             continue  # all there already, wherever others have put theirs since
         if kept or new:
-            part[strength] = [*kept, *new]
-        elif standing:
+            part[strength] = [*kept, *(each.json for each in new)]
+        else:
             del part[strength]
         _put(affinity, kind, part)
     return affinity, ours
@@ -100,11 +101,6 @@ def _required(standing: Mapping[str, Any] | None, alternatives: Iterable[Sequenc
             for alternative in ours
         ]
     return {**standing, "nodeSelectorTerms": terms}
-
-
-def fingerprint(term: Json) -> str:
-    """Return eight hex digits that stay the same for equal terms, whatever the order of their fields."""
-    return hashlib.sha256(msgspec.json.encode(term, order="deterministic")).hexdigest()[:8]
 
 
 def _object(parent: Mapping[str, Any], key: str) -> Json:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from rules.advice import Advice, Measure
+from rules.nodes import Nodes
 from rules.policy import Policy
 from rules.request import Request
 from rules.scoring import graded
@@ -14,11 +15,15 @@ _GIB = 2.0**30
 
 def most_free(request: Request, view: View, policy: Policy) -> Advice:
     """Grade a node by the mean of its free CPU and free memory, each over the largest of all nodes."""
-    grades, measures = np.zeros(len(view.nodes)), []
+    return view.memo.once(NAME, lambda: _most_free(view.nodes))
+
+
+def _most_free(nodes: Nodes) -> Advice:
+    grades, measures = np.zeros(len(nodes)), []
     for resource, sentence, unit in (("cpu", "{:.3g} cores free", 1.0), ("memory", "{:.3g} GiB free", _GIB)):
-        free = np.maximum(view.nodes.free.get(resource, np.zeros(len(view.nodes))), 0.0)
+        free = np.maximum(nodes.free.get(resource, np.zeros(len(nodes))), 0.0)
         most = float(free.max(initial=0.0))
         if most > 0:
             grades += free / most / 2.0
         measures.append(Measure(sentence, free / unit))
-    return Advice(NAME, scores=graded("free", grades), measures=tuple(measures))
+    return Advice(NAME, scores=graded("free", grades), measures=lambda: measures)

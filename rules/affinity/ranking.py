@@ -1,14 +1,17 @@
 """The combined ranking of nodes as few preferred terms, each for the nodes from some score upwards."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from rules.advice import NodeWish
-from rules.affinity.describe import describe
+from rules.affinity.describe import part
 from rules.candidates import Combined, Scores
 from rules.nodes import Nodes
 from rules.policy import Policy
+from rules.scoring import PERCENT
 
 #: More terms than this cost the scheduler more than they tell it.
 _TERMS: Final = 5
@@ -16,35 +19,49 @@ _TERMS: Final = 5
 _STEP: Final = 5
 
 
-def wishes(nodes: Nodes, combined: Combined, policy: Policy) -> tuple[NodeWish, ...]:
-    """Return terms whose weights add up to more the better a node scores, none where all allowed nodes score alike.
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """*terms* say it to the scheduler, the heaviest first; *top* are the nodes that meet all of them, the best first.
+
+    Where all allowed nodes score alike, or nothing describes the better ones, there is no term and all are the top.
+    """
+
+    terms: tuple[NodeWish, ...]
+    top: npt.NDArray[np.intp]
+
+
+def ranking(nodes: Nodes, combined: Combined, policy: Policy) -> Ranking:
+    """Return terms whose weights add up to more the better a node scores.
 
     A set that no label describes and that has more than ``policy.named`` names on both sides gets no term.
     """
-    scores = combined.scores[combined.allowed]
-    if not scores.size:
-        return ()
-    terms, below = [], float(scores.min())
-    for threshold in _thresholds(scores, policy.named):
-        inside = combined.allowed & (combined.scores >= threshold)
-        expressions = describe(nodes, inside, combined.allowed, policy.named)
+    best = combined.best
+    if not best.size:
+        return Ranking((), best)
+    scores = combined.scores[best]
+    terms, below, top = [], float(scores[-1]), best
+    for size in _sizes(scores, policy.named):
+        expressions = part(nodes, best[:size], best[size:], policy.named)
         if expressions is not None:
-            terms.append(NodeWish(min(100, max(_STEP, round(threshold - below))), expressions))
-            below = threshold
-    return tuple(reversed(terms))
+            threshold = float(scores[size - 1])
+            weight = min(100, max(_STEP, round((threshold - below) / PERCENT)))
+            terms.append(NodeWish(weight, expressions))
+            below, top = threshold, best[:size]
+    return Ranking(tuple(reversed(terms)), top)
 
 
-def _thresholds(scores: Scores, named: int) -> list[float]:
-    """Return each distinct score above the lowest; where they are many, those above the widest gaps and two ranks.
+def _sizes(scores: Scores, named: int) -> list[int]:
+    """Return how many nodes score at least as much as each threshold, the most first; *scores* fall.
 
-    The widest gaps part what differs most, such as company or node type; the ranks are the best few, and all but the
-    worst few, of which names are no more than *named*.
+    A threshold is each distinct score above the lowest; where they are many, those above the widest gaps and two
+    ranks. The widest gaps part what differs most, such as company or node type; the ranks are the best few, and all
+    but the worst few, of which names are no more than *named*.
     """
-    distinct = np.unique(scores)
-    chosen = distinct[1:]
-    if len(chosen) > _TERMS:
-        widest = np.argsort(-np.diff(distinct), kind="stable")[: _TERMS - 2]
+    falls = scores[:-1] - scores[1:]
+    ends = np.flatnonzero(falls)  # the last of each distinct score above the lowest
+    if len(ends) > _TERMS:
+        widest = ends[np.argsort(-falls[ends], kind="stable")[: _TERMS - 2]]
         few = max(min(named, len(scores) // 8), 1)
-        ordered = np.sort(scores)
-        chosen = np.unique([*chosen[widest], ordered[-few], ordered[few]])
-    return [float(score) for score in chosen if score > distinct[0]]
+        ranks = np.searchsorted(ends, (few - 1, len(scores) - 1 - few))
+        ends = np.unique(np.concatenate((widest, ends[ranks[ranks < len(ends)]])))
+    return [int(end) + 1 for end in ends[::-1]]

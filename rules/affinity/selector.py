@@ -81,8 +81,8 @@ def _field_mask(nodes: Nodes, field: Mapping[str, Any]) -> Mask:
 
 
 def required_mask(nodes: Nodes, affinity: Mapping[str, Any]) -> Mask:
-    """Return which nodes the required node affinity of *affinity* admits; without one, all."""
-    required = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    """Return which nodes the required part of a pod's node *affinity* admits; without one, all."""
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required is None:
         return np.ones(len(nodes), dtype=np.bool_)
     mask = np.zeros(len(nodes), dtype=np.bool_)

@@ -23,4 +23,4 @@ def service(request: Request, view: View, policy: Policy) -> Advice:
         across = request.namespace in policy.across
         terms.append(PodTerm(False, expressions, policy.topology_key, _WEIGHT, across))
         reasons.append(Reason(NAME, f"uses service {name}: near its pods"))
-    return Advice(NAME, terms=tuple(terms), reasons=tuple(reasons))
+    return Advice(NAME, terms=tuple(terms), reasons=lambda: reasons)

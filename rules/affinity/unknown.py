@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rules.advice import Advice, Expression, Measure, PodTerm, Reason, Term
-from rules.functions import RESOURCES
+from rules.candidates import Scores
+from rules.functions import RESOURCES, Functions
 from rules.policy import Policy
 from rules.request import Request
 from rules.scoring import graded
@@ -32,10 +33,8 @@ def unknown(request: Request, view: View, policy: Policy) -> Advice:
     """Prefer empty nodes, then those whose functions want other resources than this one."""
     if has_record(request.function, view):
         return Advice(NAME)
-    running = view.running
-    pods = np.bincount(running.node, running.pods, len(view.nodes))
     demand, declared = _demand(request, view)
-    clash = np.bincount(running.node, running.busy * (_appetites(view)[running.function] @ demand), len(view.nodes))
+    pods, scores = view.memo.once((NAME, *demand.tolist()), lambda: _scored(view, demand))
     who = request.function_name or "the pod's function"
     said = f"nothing is known yet of {who}: alone where a node has no functions"
     if declared:
@@ -43,11 +42,19 @@ def unknown(request: Request, view: View, policy: Policy) -> Advice:
         said += f", else beside functions that complement its profile ({profile})"
     return Advice(
         NAME,
-        scores=graded("company", np.where(pods == 0, 1.0, 0.99 / (1.0 + clash))),
+        scores=scores,
         terms=_alone(request, policy),
-        reasons=(Reason(NAME, said),),
-        measures=(Measure("{:.0f} pods of other functions run there", np.where(pods > 0, pods, np.nan)),),
+        reasons=lambda: (Reason(NAME, said),),
+        measures=lambda: (Measure("{:.0f} pods of other functions run there", np.where(pods > 0, pods, np.nan)),),
     )
+
+
+def _scored(view: View, demand: Scores) -> tuple[Scores, Scores]:
+    """Return the number of functions' pods on each node, and its score."""
+    function, entries = view.running.all()
+    pods = np.bincount(entries.node, entries.pods, len(view.nodes)).astype(np.float64)
+    clash = np.bincount(entries.node, entries.busy * (_appetites(view.functions)[function] @ demand), len(view.nodes))
+    return pods, graded("company", np.where(pods == 0, 1.0, 0.99 / (1.0 + clash)))
 
 
 def _demand(request: Request, view: View) -> tuple[npt.NDArray[np.float64], dict[str, str]]:
@@ -60,13 +67,13 @@ def _demand(request: Request, view: View) -> tuple[npt.NDArray[np.float64], dict
     return np.array([levels.get(name, 0.5) for name in RESOURCES]), declared
 
 
-def _appetites(view: View) -> npt.NDArray[np.float64]:
+def _appetites(functions: Functions) -> npt.NDArray[np.float64]:
     """Return float64[m, 4] in 0..1; where only the dominant resource is known, it is high and the others low."""
-    levels = view.functions.levels
+    levels = functions.levels
     known = levels >= 0
     appetites = np.where(known, levels / 2.0, 0.5)
     for number in np.flatnonzero(~known.any(axis=1)).tolist():
-        dominant = view.functions.dominant[number]
+        dominant = functions.dominant[number]
         if dominant in RESOURCES:
             appetites[number] = [1.0 if name == dominant else 0.0 for name in RESOURCES]
     return appetites

@@ -2,25 +2,34 @@
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
 import numpy as np
 
 from pipeline.records import Taint
 from rules.advice import Advice, Reason
 from rules.candidates import Candidates
+from rules.nodes import Nodes
 from rules.policy import Policy
 from rules.request import Request
 from rules.view import View
+
+Tolerations = tuple[Mapping[str, object], ...]
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 def usable(request: Request, view: View, policy: Policy) -> Advice:
     """Allow the nodes that the scheduler would not pass over for their state."""
-    nodes = view.nodes
-    clean = np.array([not _untolerated(taints, request.tolerations) for taints in nodes.taints], dtype=np.bool_)
+    nodes, tolerations = view.nodes, request.tolerations
+    key = ("usable", msgspec.json.encode(tolerations))
+    return nodes.memo.once(key, lambda: _usable(nodes, tolerations))
+
+
+def _usable(nodes: Nodes, tolerations: Tolerations) -> Advice:
+    clean = np.array([not _untolerated(taints, tolerations) for taints in nodes.taints], dtype=np.bool_)
     tainted = ~clean[nodes.taint_of] if len(clean) else np.zeros(len(nodes), dtype=np.bool_)
-    cordoned = ~nodes.schedulable & bool(_untolerated((_CORDONED,), request.tolerations))
-    reasons = [
+    cordoned = ~nodes.schedulable & bool(_untolerated((_CORDONED,), tolerations))
+    reasons = tuple(
         Reason("usable", f"{count} of {len(nodes)} nodes {why}")
         for count, why in (
             (np.count_nonzero(~nodes.ready), "not Ready"),
@@ -28,11 +37,11 @@ def usable(request: Request, view: View, policy: Policy) -> Advice:
             (np.count_nonzero(tainted), "tainted without a toleration of the pod"),
         )
         if count
-    ]
-    return Advice("usable", Candidates.of(nodes.ready & ~cordoned & ~tainted), reasons=tuple(reasons))
+    )
+    return Advice("usable", Candidates.of(nodes.ready & ~cordoned & ~tainted), reasons=lambda: reasons)
 
 
-def _untolerated(taints: Iterable[Taint], tolerations: Iterable[Mapping[str, object]]) -> list[Taint]:
+def _untolerated(taints: Iterable[Taint], tolerations: Tolerations) -> list[Taint]:
     return [
         taint
         for taint in taints

@@ -45,7 +45,7 @@ def workflow(request: Request, view: View, policy: Policy) -> Advice:
             allowed &= there
     must = any(group.must for group in request.groups)
     scores: Scores | None = graded("wishes", grades, share=0.4) if grades.any() else None
-    return Advice(NAME, Candidates.of(allowed) if must else None, scores, tuple(terms), tuple(reasons))
+    return Advice(NAME, Candidates.of(allowed) if must else None, scores, tuple(terms), lambda: reasons)
 
 
 def _members(group: Group, request: Request, view: View, *, with_itself: bool) -> list[str]:
@@ -62,7 +62,7 @@ def _nodes_with(group: Group, request: Request, view: View, policy: Policy) -> M
     """Return the nodes whose topology domain holds a pod of the group's other functions."""
     domains = view.nodes.domains(policy.topology_key)
     numbers = [view.functions.index.get(name, -1) for name in _members(group, request, view, with_itself=False)]
-    entries = [view.running.node[view.running.of(number)] for number in numbers if number >= 0]
+    entries = [view.running.of(number).node for number in numbers if number >= 0]
     occupied = np.unique(domains[np.concatenate(entries)]) if entries else np.zeros(0, dtype=np.int32)
     return np.isin(domains, occupied[occupied >= 0])
 

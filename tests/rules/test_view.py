@@ -16,9 +16,10 @@ from tests.support.worlds import GIB, NOW, World, names, node, pod, running
 
 
 def busy(view):
+    functions, entries = view.running.all()
     return {
         (view.nodes.names[n], view.functions.names[f]): float(b)
-        for n, f, b in zip(view.running.node, view.running.function, view.running.busy, strict=True)
+        for n, f, b in zip(entries.node, functions, entries.busy, strict=True)
     }
 
 

@@ -1,0 +1,60 @@
+"""Whose a running pod is: the function that its labels or its name speak of."""
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from pipeline.mangling import Index
+from pipeline.records import Pod
+from rules.functions import action_of
+from rules.labels import label_value
+
+_HASHED = re.compile(r"h-[0-9a-f]{40}")
+_PREWARM = re.compile(r".+-[0-9]+-prewarm(?:-[a-z0-9]*)?")
+_ROOM: Final = 100_000
+
+
+def prewarm(name: str) -> bool:
+    """Whether a pod of this *name* was started ahead of any function."""
+    return _PREWARM.fullmatch(name) is not None
+
+
+class Owners:
+    """Answers for pods of one cluster, from the functions *known* there."""
+
+    def __init__(
+        self, index: Index, known: Collection[str], function_labels: tuple[str, str], label_prefix: str
+    ) -> None:
+        by_action: dict[str, list[str]] = {}
+        for function in known:
+            by_action.setdefault(action_of(function), []).append(function)
+        alone = {label_value(action): found[0] for action, found in by_action.items() if len(found) == 1}
+        self._by_value = alone | {label_value(function): function for function in known}
+        self._index = index
+        self._namespace, self._action = function_labels
+        self._own, self._decision = f"{label_prefix}/function", f"{label_prefix}/decision"
+        self._labelled: dict[tuple[str, str], str] = {}
+
+    def function_of(self, pod: Pod) -> str:
+        """Return the function that OpenWhisk's labels say, else one's own label, else an unambiguous pod name.
+
+        A label that names the bare action speaks of the one function with that action, else of a function of that
+        very name. "" where nothing tells.
+        """
+        action = pod.labels.get(self._action)
+        if action:
+            said = (pod.labels.get(self._namespace, ""), action)
+            function = self._labelled.get(said)
+            if function is None:
+                function = self._index.of_labels(*said) if said[0] else self._by_value.get(action, action)
+                if len(self._labelled) < _ROOM:
+                    self._labelled[said] = function
+            return function
+        if self._own in pod.labels:
+            value = pod.labels[self._own]
+            return self._by_value.get(value) or ("" if _HASHED.fullmatch(value) else value)
+        return self._index.of_pod(pod.name) or ""
+
+    def decision_of(self, pod: Pod) -> str:
+        """Return the name of one's own decision that *pod* carries, "" for none."""
+        return pod.annotations.get(self._decision, "")
