@@ -16,6 +16,9 @@ from featurestore.sweep import Floats, Ints
 _HOUR = 3_600_000_000
 _LEVELS = (0.5, 0.95)
 
+#: What is known of one run of a measured function, and the working set that it seldom exceeds.
+_MORE = ("cpu_seconds_per_run", "memory_bytes_p95", "network_bytes_per_run", "disk_bytes_per_run")
+
 
 def schema(table: str) -> pa.Schema:
     """Return the columns of a table of the snapshot without the cluster."""
@@ -120,6 +123,8 @@ def functions(
         own |= dict(zip(RESOURCES, classes, strict=True)) | {
             name: _number(value) for name, value in zip(AMOUNTS, measured.p50[row], strict=True)
         }
+        cpu, _, network, disk = measured.invocation[row]
+        own |= dict(zip(_MORE, map(_number, (cpu, measured.p95[row, 1], network, disk)), strict=True))
         own |= {"source": "measured", "dominant": profiles.dominant(measured.share[row])}
     for given in declared.to_pylist():
         own = rows.setdefault(
@@ -169,6 +174,7 @@ def _row(
         "dominant": "",
         **dict.fromkeys(RESOURCES, ""),
         **dict.fromkeys(AMOUNTS),
+        **dict.fromkeys(_MORE),
         "activations": activations,
         "p50_ms": p50,
         "p95_ms": p95,

@@ -269,7 +269,7 @@ def _over(
         while s < last and begin[s] < stop[i] and begin[s] <= reached:
             own = min(stop[i], end[s]) - max(start[i], begin[s])
             if len(busy) == 0:
-                total += value[s] * own / (stop[i] - start[i])
+                total += value[s] * own / max(1, stop[i] - start[i])
             elif busy[s] > 0:
                 total += value[s] * ((end[s] - begin[s]) / 1e6) * (own / busy[s])
             reached = end[s]

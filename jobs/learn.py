@@ -1,26 +1,30 @@
 """One learning run of a cluster: the window copied out of the store, learned from, saved, and published.
 
-The store's file is held for the copy and for the saving only; learning itself runs on the copy.
+The store's file is held for the copy and for the saving only, slice by slice; learning itself runs on the copy.
+What activations used is kept along with the model, of those of which more is known than the last time.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
-import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from featurestore.engines.local import Inputs, Learned, Options, learn
 from featurestore.evidence import Options as Estimation
 from featurestore.snapshot import Snapshot
-from featurestore.store import assemble, models, published, queries, windows
+from featurestore.store import assemble, models, published, queries, use, windows
 from featurestore.store.duck import Store
 from jobs.config import Settings
 from pipeline.errors import BadInput
 from pipeline.records import Window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: Where a model's metrics say since when the use of activations may still change (microseconds).
+_SETTLED = "use_settled_us"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,16 @@ def run(
     """
     held = store or Store(settings.store.path, settings.store.deadline)
     started = now()
-    span, before, tables = held.read(lambda con: _read(con, cluster, started, settings))
+    span, known, known_use, settled = held.read(lambda con: _read(con, cluster, started, settings))
+    tables = windows.copy(held, cluster, span)
     learned = learn(
-        Inputs(**tables, since=_micros(span.since), until=_micros(span.until)), _options(settings), progress
+        Inputs(**tables, since=_micros(span.since), until=_micros(span.until)),
+        _options(settings, None if full else known_use),
+        progress,
     )
+    parts = [learned.used.slice(at, use.PART) for at in range(0, max(1, learned.used.num_rows), use.PART)]
+    for part in parts[:-1]:
+        held.write(partial(use.write, cluster=cluster, rows=part))
     model = models.Model(
         model=f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z",
         cluster=cluster,
@@ -69,13 +79,14 @@ def run(
         window_start=span.since,
         window_end=span.until,
         code_version=code_version(),
-        reason="asked for in full" if full else "first model" if before is None else "newer history",
-        metrics=learned.metrics,
+        reason="asked for in full" if full else "newer history" if known else "first model",
+        metrics={**learned.metrics, _SETTLED: _micros(settled)},
     )
     finished = now()
 
     def save(con: DuckDBPyConnection) -> None:
         models.save(con, model, learned.tables)
+        use.write(con, cluster, parts[-1])
         queries.record_run(con, queries.Run(cluster, "learn", started, finished, int(learned.metrics["activations"])))
 
     held.write(save)
@@ -119,15 +130,28 @@ def code_version() -> str:
 
 def _read(
     con: DuckDBPyConnection, cluster: str, now: datetime, settings: Settings
-) -> tuple[Window, models.Model | None, Mapping[str, pa.Table]]:
+) -> tuple[Window, bool, int | None, datetime]:
+    """Return the window, whether there is a model, from when on use may have changed, and from when on it yet may.
+
+    The use of a run is known for good when its pod's series have come and an overlap has passed, in which
+    placements and records still change. Of what was collected since the last model nothing is known.
+    """
     span = windows.window(con, cluster, now, settings.learn.window)
-    return span, models.promoted(con, cluster), windows.copy(con, cluster, span)
+    overlap = settings.schedule.overlap
+    series = queries.watermark(con, cluster, "usage", "pod")
+    settled = min(span.until, span.until if series is None else series) - overlap - 2 * settings.schedule.step
+    before = models.saved(con, cluster)[:1]
+    known = [_EPOCH + timedelta(microseconds=each.metrics[_SETTLED]) for each in before if _SETTLED in each.metrics]
+    if known and (late := use.touched(con, cluster, before[0].created - overlap)) is not None:
+        known.append(late)
+    return span, bool(before), _micros(min(known)) if known else None, settled
 
 
-def _options(settings: Settings) -> Options:
+def _options(settings: Settings, use_since: int | None) -> Options:
     return Options(
         skew_us=round(settings.learn.skew.total_seconds() * 1e6),
         step_us=round(settings.schedule.step.total_seconds() * 1e6),
+        use_since_us=use_since,
         estimation=Estimation(min_overlaps=settings.learn.min_overlaps, min_effect=settings.learn.min_effect),
     )
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
-from featurestore import answers, interference, pairs, profiles
+from featurestore import answers, interference, pairs, profiles, use
 from featurestore.attribution import DEFAULT_STEP, attribute, counts
 from featurestore.columnar import codes, flags
 from featurestore.concurrency import Concurrency, build
@@ -49,10 +49,12 @@ class Inputs:
 @dataclass(frozen=True, slots=True)
 class Options:
     """*skew_us*: tolerated difference between clocks; *step_us*: how much time a usage sample speaks of;
+    *use_since_us*: the use of activations that ended before is known already (microseconds, None: of none);
     *threads*: victims fitted at once."""
 
     skew_us: int = 1_000_000
     step_us: int = DEFAULT_STEP
+    use_since_us: int | None = None
     threads: int = min(4, os.cpu_count() or 1)
     estimation: Estimation = field(default_factory=Estimation)
 
@@ -60,9 +62,11 @@ class Options:
 @dataclass(frozen=True, slots=True)
 class Learned:
     """What one run learned: *tables* pairs, functions, latencies, busyness (`featurestore.snapshot.TABLES` less the
-    cluster), counts by method of *attribution*, and *metrics* for the model's record (JSON values)."""
+    cluster), what activations *used* (`featurestore.use.USE`), counts by method of *attribution*, and *metrics* for
+    the model's record (JSON values)."""
 
     tables: Mapping[str, pa.Table]
+    used: pa.Table
     attribution: Mapping[str, float]
     metrics: Mapping[str, Any]
 
@@ -77,6 +81,14 @@ def learn(inputs: Inputs, options: Options, progress: Callable[[int, int], None]
     cpu = usage.filter(pc.equal(usage["metric"], "cpu_cores"))
     attributed = attribute(activations, inputs.placements, cpu, skew_us=options.skew_us, step_us=options.step_us)
     attribution = counts(attributed)
+    used = use.measure(
+        activations,
+        attributed,
+        inputs.placements,
+        usage,
+        step_us=options.step_us,
+        since_us=options.use_since_us,
+    )
     runs = read(activations, attributed, inputs.nodes, inputs.until)
     exposure = expose(runs)
     everywhere = build(runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions))
@@ -109,7 +121,7 @@ def learn(inputs: Inputs, options: Options, progress: Callable[[int, int], None]
         },
         "class_limits": {name: [float(limit) for limit in limits[r]] for r, name in enumerate(profiles.RESOURCES)},
     }
-    return Learned(tables, attribution, metrics)
+    return Learned(tables, used, attribution, metrics)
 
 
 def _fitted(

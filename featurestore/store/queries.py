@@ -209,6 +209,7 @@ class Retention:
 _RETAINED = (
     ("usage", '"at" < ?', "usage"),
     ("activations", '"start" < ?', "activations"),
+    ("activation_use", '"start" < ?', "activations"),
     ("placements", "ended < ?", "placements"),
     ("node_specs", "valid_to < ?", "placements"),
     ("decisions", '"at" < ?', "decisions"),

@@ -1,17 +1,30 @@
-"""The window that a learning run looks at, copied out in one read."""
+"""The window that a learning run looks at, copied out in slices, so that nobody waits long for the file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from featurestore.store import queries
+from featurestore.store.duck import Store
 from pipeline.columns import METRICS
 from pipeline.records import Window
 
 #: The usage of pods that learning looks at.
 _USAGE = tuple(metric for metric in METRICS["pod"] if metric not in ("cpu_pressure", "io_pressure"))
+
+#: Rows that one read copies.
+PART = 500_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMES: Mapping[str, str] = {"activations": '"start"', "usage": '"at"'}
+
+#: Texts that are all different: no dictionary.
+_UNIQUE = ("activation_id",)
+#: What learning has no use for.
+_UNUSED = ("kind", "caused_by", "wait_ms", "concurrency")
 
 
 def newest(con: DuckDBPyConnection, cluster: str) -> datetime | None:
@@ -27,17 +40,67 @@ def window(con: DuckDBPyConnection, cluster: str, now: datetime, span: timedelta
     return Window(until - span, until)
 
 
-def copy(con: DuckDBPyConnection, cluster: str, span: Window) -> Mapping[str, pa.Table]:
-    """Copy what learning needs of *span*: activations, placements, nodes, usage (of pods), declared, workflows."""
+def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[str, pa.Table]:
+    """Copy what learning needs of *span*: activations, placements, nodes, usage (of pods), declared, workflows.
+
+    The large ones are read in slices of about *part* rows, each of its own transaction, and their texts are put into
+    dictionaries when the file is free again. Rows that arrive meanwhile in a slice that was read are not seen.
+    """
     since, until = span.since, span.until
-    return {
-        "activations": queries.activations(con, cluster, since, until),
-        "placements": queries.placements(con, cluster, since, until),
-        "nodes": queries.nodes(con, cluster, since, until),
-        "usage": queries.usage(con, cluster, "pod", since, until, _USAGE),
-        "declared": queries.declared_profiles(con, cluster),
-        "workflows": queries.workflows(con, cluster),
-    }
+    days = store.read(
+        lambda con: {name: _slices(con, name, cluster, span, part) for name in ("activations", "usage")}
+    )
+
+    def large(name: str, read: Callable[[DuckDBPyConnection, Window], pa.Table]) -> pa.Table:
+        def one(slice: Window) -> pa.Table:
+            return _encoded(store.read(lambda con: read(con, slice)))
+
+        return pa.concat_tables([one(slice) for slice in slices[name]]).unify_dictionaries()
+
+    def activations(con: DuckDBPyConnection, slice: Window) -> pa.Table:
+        return queries.activations(con, cluster, slice.since, slice.until).drop_columns(list(_UNUSED))
+
+    def usage(con: DuckDBPyConnection, slice: Window) -> pa.Table:
+        return queries.usage(con, cluster, "pod", slice.since, slice.until, _USAGE)
+
+    found = {"activations": large("activations", activations), "usage": large("usage", usage)}
+    small = store.read(
+        lambda con: {
+            "placements": queries.placements(con, cluster, since, until),
+            "nodes": queries.nodes(con, cluster, since, until),
+            "declared": queries.declared_profiles(con, cluster),
+            "workflows": queries.workflows(con, cluster),
+        }
+    )
+    return found | small
+
+
+def _slices(con: DuckDBPyConnection, table: str, cluster: str, span: Window, part: int) -> list[Window]:
+    """Cut *span* at full minutes into slices of about *part* rows of *table*; one slice where there are few."""
+    time = _TIMES[table]
+    rows = con.execute(
+        f"""
+        SELECT epoch_us(time_bucket(INTERVAL 1 MINUTE, {time})), count(*) FROM {table}
+        WHERE cluster = ? AND {time} >= ? AND {time} < ? GROUP BY 1 ORDER BY 1
+        """,
+        [cluster, span.since, span.until],
+    ).fetchall()
+    cuts = [span.since]
+    seen = 0
+    for minute, count in rows:
+        at = _EPOCH + timedelta(microseconds=minute)
+        if seen and seen + count > part and at > cuts[-1]:
+            cuts.append(at)
+            seen = 0
+        seen += count
+    return [Window(since, until) for since, until in pairwise([*cuts, span.until])]
+
+
+def _encoded(table: pa.Table) -> pa.Table:
+    for index, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) and field.name not in _UNIQUE:
+            table = table.set_column(index, field.name, table[index].combine_chunks().dictionary_encode())
+    return table
 
 
 def clusters(con: DuckDBPyConnection) -> list[str]:

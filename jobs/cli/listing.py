@@ -50,11 +50,12 @@ def functions(
     node_type: Annotated[str | None, typer.Option(help="on this node type; default: all together")] = None,
     cluster: Cluster = None,
     limit: Limit = 100_000,
+    wide: Annotated[bool, typer.Option("--wide", help="amounts as well: per second busy, and per run")] = False,
     output: Output = Format.table,
 ) -> None:
     """What functions use, how much of each resource, and how fast they answer."""
     given = {"function": function, "dominant": dominant, "node_type": node_type, "cluster": cluster}
-    _show(context, "functions", given, limit, output)
+    _show(context, "functions", given, limit, output, wide=wide)
 
 
 def nodes(
@@ -91,9 +92,17 @@ def decisions(
     _print(found, output, "decisions")
 
 
-def _show(context: typer.Context, name: str, given: Mapping[str, str | None], limit: int, output: Format) -> None:
+def _show(
+    context: typer.Context,
+    name: str,
+    given: Mapping[str, str | None],
+    limit: int,
+    output: Format,
+    *,
+    wide: bool = False,
+) -> None:
     chosen = {key: value for key, value in given.items() if value is not None}
-    _print(select(KNOWN[name], snapshot(settings(context)), chosen).slice(0, limit), output, name)
+    _print(select(KNOWN[name], snapshot(settings(context)), chosen, wide=wide).slice(0, limit), output, name)
 
 
 def _print(table: pa.Table, output: Format, title: str) -> None:

@@ -16,7 +16,7 @@ class Known:
     """One readable table of the snapshot.
 
     *filters* maps a query parameter to the column that must equal it; *assumed* holds the filters that apply where
-    none is given.
+    none is given; *more* are columns that the command line shows when it is asked for them.
     """
 
     table: str
@@ -25,6 +25,7 @@ class Known:
     filters: Mapping[str, str]
     order: tuple[tuple[str, str], ...]
     assumed: Mapping[str, str] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
 
 
 #: By the name in the path; the columns stand in the order of the CSV, the cluster last.
@@ -39,6 +40,10 @@ KNOWN: Mapping[str, Known] = {
         {"cluster": "cluster", "function": "function", "node_type": "node_type", "dominant": "dominant"},
         (("cluster", "ascending"), ("function", "ascending")),
         {"node_type": ""},
+        (
+            *("node_type", "cpu_cores", "memory_bytes", "network_bytes_per_s", "disk_bytes_per_s"),
+            *("cpu_seconds_per_run", "memory_bytes_p95", "network_bytes_per_run", "disk_bytes_per_run"),
+        ),
     ),
     "interference": Known(
         "pairs",
@@ -70,8 +75,11 @@ KNOWN: Mapping[str, Known] = {
 }
 
 
-def select(known: Known, snapshot: Snapshot, given: Mapping[str, str]) -> pa.Table:
-    """Return the rows that match *given* filters, ordered; raises `BadInput` naming an unknown filter."""
+def select(known: Known, snapshot: Snapshot, given: Mapping[str, str], *, wide: bool = False) -> pa.Table:
+    """Return the rows that match *given* filters, ordered; raises `BadInput` naming an unknown filter.
+
+    *wide* adds the columns that are more than usual after the usual ones.
+    """
     for name in given:
         if name not in known.filters:
             raise BadInput(f"{name}: no such parameter; there are {', '.join(known.filters)}, format, limit, offset")
@@ -82,7 +90,7 @@ def select(known: Known, snapshot: Snapshot, given: Mapping[str, str]) -> pa.Tab
             pc.fill_null(table[known.filters[name]].cast(pa.string()), ""), wanted[name]
         )
         table = table.filter(reduce(pc.and_, (match(name) for name in wanted)))
-    table = table.select(list(known.columns))
+    table = table.select([*known.columns, *(known.more if wide else ())])
     # Arrow sorts no dictionaries.
     plain = [
         pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field for field in table.schema

@@ -119,8 +119,10 @@ def test_one_run_has_all_that_its_pod_used_in_its_steps():
 
 def test_runs_of_a_pod_share_a_step_by_how_long_they_ran_in_it():
     """In (10, 20] one runs 2 s, one 6 s: a quarter and three quarters of 8 core-seconds."""
-    found = used(runs(("f", 12, 14), ("f", 13, 19), ("f", 15, 15)), ONE, series(("p", "cpu_cores", 20, 0.8)))
+    usage = series(("p", "cpu_cores", 20, 0.8), ("p", "memory_bytes", 20, 7.0))
+    found = used(runs(("f", 12, 14), ("f", 13, 19), ("f", 15, 15)), ONE, usage)
     assert [row["cpu_seconds"] for row in found] == [pytest.approx(2.0), pytest.approx(6.0), 0.0]
+    assert [row["memory_bytes"] for row in found] == [pytest.approx(7.0)] * 3
 
 
 def test_a_run_on_no_certain_pod_shares_what_the_functions_pods_on_the_node_used():

@@ -1,20 +1,22 @@
 """A learning run from the store to the published snapshot, and the complete offline use: import, learn, read."""
 
 import datetime as dt
+from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pytest
 
-from featurestore.store import models, published
+from featurestore.store import models, published, queries, windows
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs import importing, learn
 from jobs.config import Settings, StoreSettings
 from pipeline.columns import TABLES
 from pipeline.errors import BadInput
-from pipeline.records import Batch
-from tests.support.history import BEGIN, history
+from pipeline.records import Batch, Window
+from tests.support.history import BEGIN, TIME, history
 
 NOW = BEGIN + dt.timedelta(hours=36)
 
@@ -33,7 +35,7 @@ def filled(store, given, cluster="c1"):
     """Put a simulated history into the store through the door that collections use."""
     n = given.placements.num_rows
     placements = (
-        given.placements.drop_columns(["function_from", "last_seen"])
+        given.placements.drop_columns(["last_seen"])
         .append_column("at", given.placements["ended"])
         .append_column("named", pa.array([True] * n))
     )
@@ -113,6 +115,93 @@ def test_import_and_learn_are_a_complete_offline_use(settings, store, tmp_path):
     found = pair(published.load(settings.store.snapshot))
     assert found["status"] == "observed"
     assert found["low"] <= 0.6 <= found["high"]
+
+
+def used(store):
+    return store.read(lambda con: queries.arrow(con, 'SELECT * FROM activation_use ORDER BY "start", activation_id'))
+
+
+def watermark(store, at):
+    store.write(lambda con: queries.advance(con, "c1", "usage", "pod", at))
+
+
+def test_what_activations_used_is_kept_and_learning_again_adds_nothing(settings, store):
+    given = history(hours=4)
+    filled(store, given)
+    learn.run(settings, "c1", now=lambda: NOW, store=store)
+    kept = used(store)
+    assert kept.num_rows == given.activations.num_rows
+    own = kept.to_pandas()
+    # f0's pod uses 0.8 cores while f0 runs in it, f2's sends 50 MB/s; every pod has 100 MB.
+    first = own[own.function == "guest/f0"]
+    assert first.cpu_seconds.to_numpy() == pytest.approx(
+        0.8 * (first.end - first.start).dt.total_seconds().to_numpy()
+    )
+    sender = own[own.function == "guest/f2"]
+    assert sender.network_bytes.to_numpy() == pytest.approx(
+        50e6 * (sender.end - sender.start).dt.total_seconds().to_numpy()
+    )
+    assert own.memory_bytes.to_numpy() == pytest.approx(1e8)
+    assert set(own.method) == {"exact"}
+    assert own.disk_bytes.isna().all()
+    learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=15), store=store)
+    assert used(store).equals(kept)
+    learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=30), store=store, full=True)
+    assert used(store).equals(kept)
+
+
+def test_usage_that_comes_late_is_filled_in_and_only_then_final(settings, store):
+    given = history(hours=4)
+    late = BEGIN + dt.timedelta(hours=3)
+    early = pa.compute.less_equal(given.usage["at"], pa.scalar(late, TIME))
+    filled(store, replace(given, usage=given.usage.filter(early)))
+    watermark(store, late)
+    learn.run(settings, "c1", now=lambda: NOW, store=store)
+    before = used(store).to_pandas()
+    missing = before.cpu_seconds.isna()
+    assert (missing == (before.end > late)).all()
+    assert missing.any()
+    filled(store, given)
+    watermark(store, NOW)
+    learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=15), store=store)
+    after = used(store).to_pandas()
+    assert not after.cpu_seconds.isna().any()
+    assert after[~missing].equals(before[~missing])
+
+
+def test_activations_that_come_late_share_with_those_that_are_known(settings, store):
+    given = history(hours=4)
+    whole = learn_alone(settings, given)
+    even = pa.array([i % 2 == 0 for i in range(given.activations.num_rows)])
+    filled(store, replace(given, activations=given.activations.filter(even)))
+    watermark(store, NOW)
+    learn.run(settings, "c1", now=lambda: NOW, store=store)
+    filled(store, given)
+    learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=5), store=store)
+    found = used(store)
+    assert found["activation_id"].equals(whole["activation_id"])
+    assert found["cpu_seconds"].to_numpy() == pytest.approx(whole["cpu_seconds"].to_numpy())
+
+
+def learn_alone(settings, given):
+    """What activations used, of a store that had the whole history at once."""
+    path = settings.store.path.with_name("other.duckdb")
+    other = Store(path)
+    filled(other, given)
+    learn.run(settings, "c1", now=lambda: NOW, store=other)
+    return used(other)
+
+
+def test_a_window_that_is_copied_in_slices_is_the_same(settings, store):
+    filled(store, history(hours=8))
+    span = Window(BEGIN, NOW)
+    whole = windows.copy(store, "c1", span)
+    sliced = windows.copy(store, "c1", span, part=700)
+    for name in ("activations", "usage"):
+        assert whole[name].num_rows > 1000
+        assert len(sliced[name]["function" if name == "activations" else "name"].chunks) > 2
+        assert sliced[name].to_pylist() == whole[name].to_pylist()
+        assert sliced[name].schema.equals(whole[name].schema)
 
 
 def test_nothing_to_learn_from_is_said_and_no_error(settings, store):

@@ -96,6 +96,16 @@ def test_profiles_are_per_second_busy(learned):
     assert row["network_bytes_per_s"] == pytest.approx(50e6, rel=0.02)
 
 
+def test_profiles_are_per_run_as_well(given, learned):
+    [row] = rows(learned.tables["functions"], function="guest/f2", node_type="")
+    own = given.activations.filter(pc.equal(given.activations["function"], "guest/f2"))
+    seconds = (own["duration_ms"].to_numpy() - np.nan_to_num(own["init_ms"].to_numpy(zero_copy_only=False))) / 1000
+    assert row["network_bytes_per_run"] == pytest.approx(50e6 * seconds.mean(), rel=0.02)
+    assert row["cpu_seconds_per_run"] == pytest.approx(0.1 * seconds.mean(), rel=0.02)
+    assert row["memory_bytes_p95"] == pytest.approx(1e8)
+    assert row["disk_bytes_per_run"] is None
+
+
 def test_busyness_is_the_mean_of_the_last_hour(given, learned):
     last = BEGIN_US + given.hours * 3_600_000_000
     start = given.activations["start"].cast(pa.int64()).to_numpy()
