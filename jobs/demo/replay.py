@@ -28,6 +28,8 @@ retain_placements = "36500d"
 
 [schedule]
 first_window = "{hours}h"
+# The recorded sessions last seconds: over longer steps they would be taken for idling.
+step = "1m"
 
 [advice]
 stale_after = "36500d"

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,13 @@ def demo(*, directory: Path | None, serve: bool, swap: tuple[str, str] | None = 
     recording = recorded.load(swap)
     with _directory(directory) as home, _own_settings_only(), replay(recording, home) as path:
         settings = config.load(path)
+        show.opening(recording)
         result = run(recording, settings)
-        show.show(result)
+        show.show(result, kept=path if directory is not None else None)
         if serve:
             from jobs.supervisor.main import serve as keep_up
 
-            sys.stdout.write(f"Serving what was learned, with the settings in {path}; interrupt to end.\n")
+            sys.stdout.write(f"\nServing what was learned, with the settings in {path}; interrupt to end.\n")
             sys.stdout.flush()
             return keep_up(settings, path, schedule=False)
     return collect.exit_code(result.outcomes)
@@ -56,7 +58,8 @@ def run(recording: recorded.Recording, settings: config.Settings) -> Result:
     """Take the recorded cluster, which *settings* reach, through the whole pipeline."""
     at = moment(recording)
     outcomes = collect.run(settings, now=lambda: at)
-    learn.run(settings, CLUSTER, now=lambda: at)
+    # What was collected counts from then on, so that learning comes after it.
+    learn.run(settings, CLUSTER, now=lambda: at + timedelta(seconds=1))
     snapshot = published.load(settings.store.snapshot)
     policy = wire.policy(settings, CLUSTER, mode="prefer")
     found = findings(snapshot, CLUSTER, recording.measured, policy)

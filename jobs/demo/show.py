@@ -1,6 +1,9 @@
 """What the demo prints."""
 
+import math
 import sys
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,36 +12,56 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from featurestore.profiles import RESOURCES
 from jobs.demo.findings import Finding, agreement, undisturbed
 from jobs.demo.replay import CLUSTER
 
 if TYPE_CHECKING:
+    from jobs.demo.recorded import Recording
     from jobs.demo.run import Result
 
 #: Pairs in the table.
 _SHOWN = 10
+#: What the pairs rest on is left out where a terminal has less room than this.
+_EVIDENCE, _ROOMY = ("probability", "effective overlaps"), 130
 
 
-def show(result: "Result") -> None:
-    """Print what was collected, attributed and learned, then the recommendation and its reasons."""
-    console = Console(width=None if sys.stdout.isatty() else 150, highlight=False)
-    _recorded(console, result)
+def opening(recording: "Recording") -> None:
+    """Say what is replayed, before it is."""
+    console = _console()
+    manifest = recording.manifest
+    made_on = manifest["machine"]
+    console.print(f"[bold]A recorded cluster[/bold]: {escape(str(manifest['how']))}")
+    begun, ended = (datetime.fromisoformat(text) for text in manifest["recorded"])
+    shown = datetime.fromisoformat(manifest["shown"][0])
+    console.print(
+        f"Recorded on {escape(made_on['processor'])}, {made_on['cores']} cores,"
+        f" Linux {escape(made_on['kernel'])}, from {begun:%Y-%m-%d %H:%M} to {ended:%H:%M} UTC;"
+        f" shown as of {shown:%Y-%m-%d}.\n"
+    )
+    console.print("Collecting and learning takes some seconds ...\n")
+    sys.stdout.flush()
+
+
+def show(result: "Result", kept: Path | None = None) -> None:
+    """Print what was collected, attributed and learned, then the recommendation and its reasons.
+
+    *kept* is the settings file where the demo's files stay.
+    """
+    console = _console()
     _collected(console, result)
     counts = result.snapshot.attribution.get(CLUSTER, {})
     said = ", ".join(f"{name} {value:,.0f}" for name, value in counts.items() if value)
     console.print(f"Attribution of activations to pods and nodes: {said or 'none'}\n")
+    _functions(console, result)
     _pairs(console, result)
     _recommended(console, result)
+    if kept is not None:
+        console.print(f"\nLook around: colocate --config {escape(str(kept))} interference", soft_wrap=True)
 
 
-def _recorded(console: Console, result: "Result") -> None:
-    manifest = result.recording.manifest
-    machine = manifest["machine"]
-    console.print(f"[bold]A recorded cluster[/bold]: {escape(str(manifest['how']))}")
-    console.print(
-        f"Recorded on {machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, from"
-        f" {manifest['recorded'][0]} to {manifest['recorded'][1]}.\n"
-    )
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 150, highlight=False)
 
 
 def _collected(console: Console, result: "Result") -> None:
@@ -53,20 +76,35 @@ def _collected(console: Console, result: "Result") -> None:
             console.print(escape(f"{each.source}/{each.scope}: {each.message}"))
 
 
+def _functions(console: Console, result: "Result") -> None:
+    table = Table(title="Functions: what they were written to use, and what was measured", title_justify="left")
+    for column in ("function", "written to use", "uses most", *RESOURCES):
+        table.add_column(column, no_wrap=column != "written to use", overflow="fold")
+    written = result.recording.manifest["functions"]
+    for row in result.snapshot["functions"].to_pylist():
+        if row["cluster"] == CLUSTER and not row["node_type"]:
+            function = row["function"]
+            levels = (row[name] or "-" for name in ("dominant", *RESOURCES))
+            table.add_row(escape(function), escape(written.get(function, "-")), *levels)
+    console.print(table)
+    console.print()
+
+
 def _pairs(console: Console, result: "Result") -> None:
     table = Table(
         title="The strongest pairs: learned from the records, beside measured directly", title_justify="left"
     )
-    table.add_column("victim")
-    table.add_column("aggressor")
-    for column in ("longer", "90 % interval", "probability", "effective overlaps", "measured", "90 % interval"):
-        table.add_column(column, justify="right")
+    for column in ("victim", "aggressor"):
+        table.add_column(column, no_wrap=True)
+    for column in ("longer", "90 % interval", *_EVIDENCE, "measured", "90 % interval"):
+        if column not in _EVIDENCE or console.width >= _ROOMY:
+            table.add_column(column, justify="right")
     for each in [found for found in result.findings if found.interferes][:_SHOWN]:
-        table.add_row(*map(escape, _row(each)))
+        table.add_row(*map(escape, _row(each, console.width >= _ROOMY)))
     quiet = undisturbed(result.findings, result.policy.min_slowdown)
     if quiet is not None:
         table.add_section()
-        table.add_row(*map(escape, _row(quiet)))
+        table.add_row(*map(escape, _row(quiet, console.width >= _ROOMY)))
     console.print(table)
     if quiet is not None:
         told = "is taken for interference" if quiet.interferes else "is rightly not taken for interference"
@@ -79,24 +117,23 @@ def _pairs(console: Console, result: "Result") -> None:
     )
 
 
-def _row(each: Finding) -> tuple[str, ...]:
+def _row(each: Finding, evidence: bool) -> tuple[str, ...]:
     learned, direct = each.evidence, each.measured
     measured = (
-        ("-", "-") if direct is None else (f"{direct['slowdown']:+.0%}", _interval(direct["low"], direct["high"]))
+        ("-", "-") if direct is None else (_percent(direct["slowdown"]), _interval(direct["low"], direct["high"]))
     )
-    return (
-        learned.victim,
-        learned.aggressor,
-        f"{learned.slowdown:+.0%}",
-        _interval(learned.low, learned.high),
-        f"{learned.probability:.2f}",
-        f"{learned.effective_overlaps:.0f}",
-        *measured,
-    )
+    rests_on = (f"{learned.probability:.2f}", f"{learned.effective_overlaps:.0f}") if evidence else ()
+    interval = _interval(learned.low, learned.high)
+    return learned.victim, learned.aggressor, _percent(learned.slowdown), interval, *rests_on, *measured
+
+
+def _percent(share: float) -> str:
+    whole = round(100 * share) if math.isfinite(share) else share
+    return f"{whole:+d}%" if whole else "0%"
 
 
 def _interval(low: float, high: float) -> str:
-    return f"{low:+.0%} to {high:+.0%}"
+    return f"{_percent(low)} to {_percent(high)}"
 
 
 def _recommended(console: Console, result: "Result") -> None:
@@ -105,6 +142,10 @@ def _recommended(console: Console, result: "Result") -> None:
         f"[bold]A new pod[/bold] {escape(recommendation.pod)}: its name says that it is"
         f" {escape(str(recommendation.function))}'s."
     )
+    console.print("\n[bold]Its affinity[/bold]")
+    affinity = {"affinity": msgspec.to_builtins(recommendation.affinity)}
+    written = yaml.safe_dump(affinity, sort_keys=False, default_flow_style=None, width=console.width)
+    console.print(written, markup=False, soft_wrap=True)
     table = Table(title="Nodes, best first", title_justify="left")
     for column in ("node", "score", "reasons"):
         table.add_column(column)
@@ -114,6 +155,3 @@ def _recommended(console: Console, result: "Result") -> None:
     console.print("\n[bold]Because[/bold]")
     for reason in recommendation.reasons:
         console.print(f"- {escape(reason.sentence)}", soft_wrap=True)
-    console.print("\n[bold]Affinity for the pod[/bold]")
-    affinity = {"affinity": msgspec.to_builtins(recommendation.affinity)}
-    console.print(yaml.safe_dump(affinity, sort_keys=False), markup=False, soft_wrap=True)

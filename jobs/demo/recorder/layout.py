@@ -11,7 +11,7 @@ from typing import Any
 
 #: The first moment of the recording, in epoch microseconds: where it begins is a choice, and says nothing.
 ANCHOR = int(datetime(2026, 1, 5, 8, tzinfo=UTC).timestamp()) * 1_000_000
-#: A round's time: the step of the usage collectors, so that a step holds one round.
+#: A round's time: whole steps of the usage collectors, so that a step holds no more than one round.
 SLOT = 300_000_000
 SCRAPE = 15_000_000
 #: A container starts this long before a scrape, so that its counters are first seen near zero.

@@ -98,6 +98,19 @@ def test_nodes_with_a_strong_disturber_come_after_those_without(result: run.Resu
     assert result.answer.recommendation.nodes[0].name not in with_it
 
 
+def test_what_functions_use_most_is_what_they_were_written_to_use(result: run.Result) -> None:
+    measured = {row["function"]: row for row in result.snapshot["functions"].to_pylist() if not row["node_type"]}
+    written = {"disk bandwidth": "disk", "network over loopback": "network", "cpu": "cpu"}
+    checked = 0
+    for function, purpose in result.recording.manifest["functions"].items():
+        expected = written.get(purpose, written.get(purpose.split(",")[0]))
+        if expected is not None:
+            checked += 1
+            assert measured[function]["dominant"] == expected, function
+    assert checked == 4
+    assert all(row[name] for row in measured.values() for name in ("cpu", "memory", "network", "disk"))
+
+
 def test_with_two_names_swapped_the_answer_follows(result: run.Result, swapped: run.Result) -> None:
     other = {_SWAP[0]: _SWAP[1], _SWAP[1]: _SWAP[0]}
     before = {
@@ -131,8 +144,8 @@ def test_the_command_ends_with_an_affinity_and_its_reasons(
     monkeypatch.setenv("COLOCATE_STORE__PATH", str(tmp_path / "real.duckdb"))
     assert run.demo(directory=tmp_path / "kept", serve=False) == 0
     said = capsys.readouterr().out
+    assert said.index("podAntiAffinity:") < said.index("Nodes, best first") < said.index("Because")
     assert re.search(r"runs \d+% longer beside one always running", said)
-    assert "podAntiAffinity:" in said
     assert "is rightly not taken for interference" in said
     assert not (tmp_path / "real.duckdb").exists()
     assert (tmp_path / "kept" / "colocation.duckdb").exists()

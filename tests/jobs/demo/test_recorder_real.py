@@ -106,7 +106,7 @@ def test_the_collectors_find_the_recorded_processor_time_in_a_real_prometheus(
         spent[record["name"]] += record["response"]["result"]["cpu_ms"] / 1000
     with duckdb.connect(str(tmp_path / "colocation.duckdb"), read_only=True) as con:
         found = con.execute(
-            "SELECT p.function, sum(u.value) * 300 FROM usage u JOIN placements p ON p.pod = u.name"
+            "SELECT p.function, sum(u.value) * 60 FROM usage u JOIN placements p ON p.pod = u.name"
             " WHERE u.scope = 'pod' AND u.metric = 'cpu_cores' GROUP BY ALL"
         ).fetchall()
     # The first scrape finds a container already at work, and a rate stretches to the window's ends; what a process
