@@ -277,6 +277,18 @@ class Settings(BaseSettings):
         return self
 
 
+def admitted(settings: Settings) -> str:
+    """Return the cluster whose pods are admitted; raises `BadInput` where it is not clear."""
+    names = [cluster.name for cluster in settings.clusters]
+    if settings.serve.cluster is not None:
+        if names and settings.serve.cluster not in names:
+            raise BadInput(f"serve.cluster: {settings.serve.cluster!r} is not one of {', '.join(names)}")
+        return settings.serve.cluster
+    if len(names) > 1:
+        raise BadInput(f"serve.cluster: name the one whose pods are admitted: {', '.join(names)}")
+    return names[0] if names else "default"
+
+
 #: Environment variables with the prefix that are not settings.
 _NOT_SETTINGS = frozenset({"COLOCATE_CONFIG"})
 

@@ -21,8 +21,7 @@ class History:
     """Decisions of one process on their way to the store, and those of all processes out of it."""
 
     def __init__(self, settings: Settings) -> None:
-        self._directory = settings.store.spool
-        self._spool = decisions.Spool(self._directory)
+        self._spool = decisions.Spool(settings.store.spool)
         self._store = Store(settings.store.path, _PATIENCE)
 
     def keep(self, batch: Sequence[Decided]) -> None:
@@ -35,10 +34,6 @@ class History:
     def close(self) -> None:
         """Hand over what is left."""
         self._spool.close()
-
-    def flush(self, store: Store) -> int:
-        """Move what was handed over into *store*; returns how many decisions are new there."""
-        return decisions.flush(store, self._directory).rows
 
     def read(self, filters: Mapping[str, str], limit: int, /) -> Sequence[Mapping[str, object]]:
         """Return stored decisions, the newest first; none where this replica has no store, or it is busy."""

@@ -38,8 +38,6 @@ class Metrics:
     *directory* is where the supervisor and every serving process leave their files, None for a process on its own.
     """
 
-    STATUS = "supervisor.json"
-
     def __init__(self, tally: counts.Tally, directory: Path | None, slot: int, pairs: int) -> None:
         self._tally = tally
         self._directory = directory
@@ -70,7 +68,7 @@ class Metrics:
         return render(self._current(time.time())) + self._learned
 
     def _current(self, now: float) -> Iterator[Metric]:
-        told = status.read(self._directory / self.STATUS if self._directory else None)
+        told = status.read(self._directory / status.FILE if self._directory else None)
         yield from admission.admission(counts.total(self._tallies()))
         if (snapshot := self._snapshot) is not None:
             health = newest(from_table(snapshot["health"]), told.health if told else ())

@@ -14,7 +14,7 @@ import uvicorn
 
 from featurestore.snapshot import Snapshot
 from jobs import logs, wire
-from jobs.config import ClusterSettings, ServeSettings, Settings, load
+from jobs.config import ClusterSettings, Settings, admitted, load
 from jobs.service import counts, history
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
@@ -26,10 +26,10 @@ from jobs.service.reservations import Reservations
 from jobs.service.routes import Readiness
 from jobs.service.spool import Spool
 from jobs.service.state import State
-from jobs.service.tls import Protocol, ReloadingContext
+from jobs.service.tls import Protocol, context_of
 from jobs.supervisor.status import WatchStatus
 from pipeline import objects
-from pipeline.errors import BadInput, ColocationError
+from pipeline.errors import ColocationError
 from rules.policy import Policy
 from rules.view import View, prepare
 
@@ -148,25 +148,6 @@ class Process:
         """Ready with whatever is known: a fresh installation, without snapshot, has to answer too."""
         live = self.live is not None and self.live.synced
         return Readiness("ready", self.state.current.snapshot.version, live)
-
-
-def context_of(serve: ServeSettings) -> ReloadingContext | None:
-    """Return the TLS context, None where the server speaks plain HTTP."""
-    if serve.tls_cert is None or serve.tls_key is None:
-        return None
-    return ReloadingContext.of(serve.tls_cert, serve.tls_key, serve.client_ca)
-
-
-def admitted(settings: Settings) -> str:
-    """Return the cluster whose pods are admitted; raises `BadInput` where it is not clear."""
-    names = [cluster.name for cluster in settings.clusters]
-    if settings.serve.cluster is not None:
-        if names and settings.serve.cluster not in names:
-            raise BadInput(f"serve.cluster: {settings.serve.cluster!r} is not one of {', '.join(names)}")
-        return settings.serve.cluster
-    if len(names) > 1:
-        raise BadInput(f"serve.cluster: name the one whose pods are admitted: {', '.join(names)}")
-    return names[0] if names else "default"
 
 
 def _live(settings: Settings, cluster: str, policy: Policy, reservations: Reservations) -> Live | None:

@@ -7,6 +7,7 @@ from typing import Any
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from jobs.config import ServeSettings
 from jobs.service.periodic import Signature, signature
 from pipeline.errors import BadInput
 
@@ -76,3 +77,10 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         self.app_state = {**self.app_state, "client_certificate": bool(tls is not None and tls.getpeercert())}
+
+
+def context_of(serve: ServeSettings) -> ReloadingContext | None:
+    """Return the TLS context, None where the server speaks plain HTTP; raises as `ReloadingContext.of`."""
+    if serve.tls_cert is None or serve.tls_key is None:
+        return None
+    return ReloadingContext.of(serve.tls_cert, serve.tls_key, serve.client_ca)

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import structlog
 
-from featurestore.store import queries
+from featurestore.store import decisions, queries
 from featurestore.store.duck import Store
 from jobs import logs
-from jobs.config import Settings
-from jobs.service import history, listening, process
+from jobs.config import Settings, admitted
+from jobs.service import listening
 from jobs.service.health import from_table
-from jobs.service.metrics import Metrics
 from jobs.service.periodic import Periodic
-from jobs.supervisor import children
+from jobs.service.tls import context_of
+from jobs.supervisor import children, status
 from jobs.supervisor.board import Board
 from jobs.supervisor.clockwork import Clockwork, Job, names
 from jobs.supervisor.schedule import plan
@@ -38,8 +38,8 @@ _LOOK, _FLUSH = 0.2, 10.0
 def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> int:
     """Serve until SIGTERM, SIGINT or SIGHUP; returns the exit code. Raises `BadInput` before anything starts."""
     logs.configure()
-    process.admitted(settings)
-    process.context_of(settings.serve)
+    admitted(settings)
+    context_of(settings.serve)
     jobs = plan(settings, config_path) if schedule else []
     with (
         listening.bind(settings.serve) as sock,
@@ -58,8 +58,8 @@ class _Supervisor:
         self._workers = settings.serve.workers
         self._stopping = threading.Event()
         self._store = Store(settings.store.path, settings.store.deadline)
-        self._history = history.History(settings)
-        self._board = Board(directory / Metrics.STATUS, names(jobs))
+        self._spool = settings.store.spool
+        self._board = Board(directory / status.FILE, names(jobs))
         self._clockwork = Clockwork(jobs, self._board, self._report) if jobs else None
         self._watches = Watches(settings, self._board, self._report) if jobs else None
         self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
@@ -102,7 +102,7 @@ class _Supervisor:
 
     def _flush(self) -> None:
         try:
-            self._board.flushed(self._history.flush(self._store))
+            self._board.flushed(decisions.flush(self._store, self._spool).rows)
         except Exception:
             self._board.flush_failed()
             raise

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import msgspec
 
+#: The file's name in the directory that the supervisor shares with the serving processes.
+FILE = "supervisor.json"
+
 
 class JobStatus(msgspec.Struct):
     """Runs of one scheduled job since the supervisor started; times in epoch seconds, 0 for never.

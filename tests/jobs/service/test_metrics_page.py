@@ -123,7 +123,7 @@ def test_watches_show_how_stale_they_are_once_they_listed(tmp_path: Path, monkey
         WatchStatus("c1", "nodes", 998.5, 2, use="answers"),
         WatchStatus("c1", "pods", None, 0, use="answers"),
     ]
-    status.write(Status(watches=[WatchStatus("c1", "nodes", 990.0, 1, waiting=7)]), tmp_path / Metrics.STATUS)
+    status.write(Status(watches=[WatchStatus("c1", "nodes", 990.0, 1, waiting=7)]), tmp_path / status.FILE)
     found = _samples(metrics.page())
     nodes = {"cluster": "c1", "resource": "nodes"}
     assert found[_key("watch_staleness_seconds", **nodes, use="answers")] == 1.5
@@ -141,7 +141,7 @@ def test_what_the_supervisor_saw_last_counts_where_it_is_newer(tmp_path: Path) -
         last_seconds=7.0,
     )  # fmt: skip
     told = Status(1.0, {"usage": job}, [newer, older], restarts=2, decisions_flushed=11, flush_errors=1)
-    status.write(told, tmp_path / Metrics.STATUS)
+    status.write(told, tmp_path / status.FILE)
     found = _samples(_metrics(tmp_path).page())
     assert found[_key("source_rows_total", cluster="c1", source="usage")] == 1500
     assert _key("source_failing", cluster="c1", source="usage", reason="timeout") not in found
@@ -196,7 +196,7 @@ def test_any_process_answers_for_all_and_a_new_one_goes_on_counting(tmp_path: Pa
 @pytest.mark.parametrize("content", [b"", b"{", b'{"decisions":[]}', b"\x00"])
 def test_a_damaged_file_of_another_process_costs_only_itself(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "serving-1.json").write_bytes(content)
-    (tmp_path / Metrics.STATUS).write_bytes(content)
+    (tmp_path / status.FILE).write_bytes(content)
     found = _samples(_metrics(tmp_path).page())
     assert found[_key("webhook_duration_seconds_count")] == 0
 

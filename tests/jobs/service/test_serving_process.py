@@ -13,8 +13,8 @@ import pytest
 
 from featurestore.store import decisions, published
 from featurestore.store.duck import Store
-from jobs.config import Settings
-from jobs.service.process import Process, admitted
+from jobs.config import Settings, admitted
+from jobs.service.process import Process
 from pipeline.errors import BadInput
 from tests.support.advised import AGGRESSOR, LABELS, learned, node_row, placement_row
 from tests.support.kube_server import KubeServer, serving

@@ -193,6 +193,14 @@ def test_it_collects_and_learns_by_itself_and_shows_what_fails(tmp_path: Path) -
         )
         with supervisor(configured(tmp_path, rest=rest)) as served:
             served.wait()
+            for use in ("answers", "history"):
+                by = {"cluster": "c1", "resource": "pods", "use": use}
+                wait_until(
+                    lambda by=by: served.metric("colocation_watch_staleness_seconds", **by) is not None, PATIENCE
+                )
+            brief = kube_objects.pod("brief", "n1")
+            cluster.event("/api/v1/pods", "ADDED", brief)
+            cluster.event("/api/v1/pods", "DELETED", brief)
             wait_until(lambda: served.metric("colocation_job_runs_total", job="nodes", outcome="ok") == 1, PATIENCE)
             wait_until(lambda: served.metric("colocation_job_runs_total", job="usage", outcome="partial"), PATIENCE)
             by = {"cluster": "c1", "source": "nodes"}
@@ -201,12 +209,6 @@ def test_it_collects_and_learns_by_itself_and_shows_what_fails(tmp_path: Path) -
             wait_until(lambda: served.metric("colocation_job_runs_total", job="learn", outcome="ok") == 1, PATIENCE)
             wait_until(lambda: served.metric("colocation_snapshot_loads_total") == 1)
             wait_until(lambda: served.metric("colocation_node_cpu_allocatable_cores", node="n1") == 4)
-            for use in ("answers", "history"):
-                by = {"cluster": "c1", "resource": "nodes", "use": use}
-                wait_until(lambda by=by: served.metric("colocation_watch_staleness_seconds", **by) is not None)
-            brief = kube_objects.pod("brief", "n1")
-            cluster.event("/api/v1/pods", "ADDED", brief)
-            cluster.event("/api/v1/pods", "DELETED", brief)
             store = Store(tmp_path / "store.duckdb")
             ended = "SELECT pod FROM placements WHERE cluster = 'c1' AND node = 'n1' AND ended IS NOT NULL"
             wait_until(lambda: store.read(lambda con: con.execute(ended).fetchall()) == [("brief",)])
