@@ -47,9 +47,7 @@ def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[
     dictionaries when the file is free again. Rows that arrive meanwhile in a slice that was read are not seen.
     """
     since, until = span.since, span.until
-    days = store.read(
-        lambda con: {name: _slices(con, name, cluster, span, part) for name in ("activations", "usage")}
-    )
+    slices = store.read(lambda con: {name: _slices(con, name, cluster, span, part) for name in _TIMES})
 
     def large(name: str, read: Callable[[DuckDBPyConnection, Window], pa.Table]) -> pa.Table:
         def one(slice: Window) -> pa.Table:
