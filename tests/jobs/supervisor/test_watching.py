@@ -239,3 +239,12 @@ def test_an_odd_object_costs_only_itself(server: KubeServer, store: Store, watch
         server.event(PODS, "ADDED", pod("fine"))
         wait_until(lambda: "fine" in lives(store))
     assert set(lives(store)) == {"old", "fine"}
+
+
+def test_a_server_that_never_answers_does_not_keep_it_from_ending(
+    server: KubeServer, store: Store, watched: Any
+) -> None:
+    server.script = ["hang", "hang"]
+    with watched() as watches:
+        wait_until(lambda: {path for path, _ in server.requests} == {NODES, PODS})
+    assert not watches._writer._thread.is_alive()
