@@ -76,7 +76,7 @@ class Admission:
     def _decided(self, request: AdmissionRequest) -> bytes:
         dry_run = bool(request.dry_run)
         decided = self._decide(request, self._now(), dry_run=dry_run)
-        answer = allow(request.uid, decided.patch, decided.warnings)
+        answer = decided.answer(request.uid)
         self._tally.decided(decided.kept.mode, decided.kept.outcome, decided.reason)
         if not dry_run and not self._keep(decided):
             self._tally.lost(1)

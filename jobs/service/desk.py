@@ -4,28 +4,34 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from featurestore.store.decisions import Decision
+from jobs.service import shape
 from jobs.service.decide import Decided
+from jobs.service.prepared import PLACE, Prepared
 from jobs.service.reservations import Reservations
 from jobs.service.review import AdmissionRequest, encode_patch
 from jobs.service.routes import RecommendationRequest
 from jobs.service.state import State
 from pipeline import objects
 from pipeline.errors import BadInput
+from rules.changes import Changes, updated
 from rules.policy import Policy
-from rules.recommend import Recommendation, recommend
+from rules.recommend import Recommendation, answer, recommend, stale
 from rules.request import Request, from_pod
-from rules.view import Reservation, View
+from rules.view import View
 
+#: So many shapes of pods have their answers kept; beyond, all are forgotten.
+_ROOM = 4096
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class Desk:
-    """Answers from the current view of *state* under *policy*."""
+    """Answers from the current view of *state* under *policy*; `decide` is for one thread, the server's."""
 
     def __init__(
         self,
@@ -38,14 +44,66 @@ class Desk:
         self._policy = policy
         self._reservations = reservations
         self._now = now
+        self._names = shape.Names.of(policy)
+        self._view: View | None = None
+        self._old = False
+        self._prepared: dict[tuple[object, ...], Prepared] = {}
 
     def decide(self, review: AdmissionRequest, at: datetime, *, dry_run: bool) -> Decided:
-        """Decide about the pod of *review*; the decision bears the review's uid."""
+        """Decide about the pod of *review*; the decision bears the review's uid.
+
+        Pods that are alike get one answer until the view changes, or until as many as it has best nodes were sent.
+        """
+        pod = shape.decode(review.object)
+        if self._names.decision in (pod.metadata.annotations or {}):
+            return self._alone(review, at)
+        prepared = self._prepared_for(pod, review, at)
+        if not prepared.sound:
+            return self._alone(review, at)
+        if not dry_run and (reservation := prepared.reserve(review.uid)) is not None:
+            self._reservations.add(reservation)
+        name = pod.name
+        kept = Decision(
+            decision=review.uid,
+            at=at,
+            cluster=prepared.cluster,
+            namespace=review.namespace,
+            pod=name,
+            function=prepared.function,
+            mode=prepared.mode,
+            snapshot=prepared.snapshot,
+            satisfiable=prepared.satisfiable,
+            outcome=prepared.outcome,
+            document=None,
+        )
+        document = partial(prepared.document, review.uid, review.namespace, name)
+        return Decided(kept, prepared.reason, encode=prepared.encoded, document=document)
+
+    def _prepared_for(self, pod: shape.Admitted, review: AdmissionRequest, at: datetime) -> Prepared:
+        view = self._state.current.view
+        old = stale(view, self._policy, at)
+        if view is not self._view or old is not self._old or len(self._prepared) >= _ROOM:
+            self._view, self._old, self._prepared = view, old, {}
+        key = shape.key_of(pod, review.namespace, view, self._policy, self._names)
+        prepared = self._prepared.get(key)
+        if prepared is None or prepared.spent:
+            if prepared is not None:
+                view = updated(prepared.view, at, Changes(reserved=tuple(prepared.reserved)))
+            prepared = self._prepared[key] = self._prepare(review, view, at)
+        return prepared
+
+    def _prepare(self, review: AdmissionRequest, view: View, at: datetime) -> Prepared:
+        request = self._request(_OBJECT.decode(review.object), view, review.namespace)
+        return Prepared(answer(request, view, self._policy, decision=PLACE, at=at))
+
+    def _alone(self, review: AdmissionRequest, at: datetime) -> Decided:
+        """Decide about a pod that is asked about again, and carries its first decision, by itself.
+
+        That decision counts already: nothing is reserved for it.
+        """
         view = self._state.current.view
         request = self._request(_OBJECT.decode(review.object), view, review.namespace)
-        answer = recommend(request, view, self._policy, decision=review.uid, at=at)
-        if not dry_run:
-            self._reserve(request, answer)
+        told = recommend(request, view, self._policy, decision=review.uid, at=at)
         kept = Decision(
             decision=review.uid,
             at=at,
@@ -53,13 +111,13 @@ class Desk:
             namespace=request.namespace,
             pod=request.name,
             function=request.function_name,
-            mode=answer.mode,
-            snapshot=answer.snapshot,
-            satisfiable=answer.satisfiable,
-            outcome=answer.outcome,
-            document=answer,
+            mode=told.mode,
+            snapshot=told.snapshot,
+            satisfiable=told.satisfiable,
+            outcome=told.outcome,
+            document=told,
         )
-        return Decided(kept, answer.cause or "none", encode_patch(answer.patch))
+        return Decided(kept, told.cause or "none", encode_patch(told.patch))
 
     def recommend(self, asked: RecommendationRequest) -> Recommendation:
         """Answer a person: as for admission, but what `observe` would only record is shown as `prefer`.
@@ -80,15 +138,3 @@ class Desk:
     def _request(self, pod: dict[str, Any], view: View, namespace: str) -> Request:
         record = objects.pod_of(pod)
         return from_pod(pod, record, view, namespace=namespace, cluster=view.cluster, policy=self._policy)
-
-    def _reserve(self, request: Request, answer: Recommendation) -> None:
-        """Count the pod where it is expected to go, until one that carries the decision is seen there.
-
-        A pod without a patch carries none; one that is asked about again carries the first, which counts already.
-        """
-        annotations = (request.pod.get("metadata") or {}).get("annotations") or {}
-        if answer.outcome != "patched" or not answer.nodes or self._policy.own("decision") in annotations:
-            return
-        self._reservations.add(
-            Reservation(answer.decision, answer.nodes[0].name, request.function_name, request.requests)
-        )

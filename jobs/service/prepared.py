@@ -1,0 +1,104 @@
+"""An answer that many pods get: encoded once, with a place for what names the single pod and its decision."""
+
+import re
+from binascii import b2a_base64
+from dataclasses import replace
+from threading import Lock
+from typing import Final
+
+import msgspec
+
+from jobs.service.review import allow, encode_patch
+from rules.recommend import Answer
+from rules.running import Reservation
+
+#: Stands for the decision's name while an answer is prepared: as long as a uid, and nobody's.
+PLACE: Final = "decision--decision--decision--place-"
+_PLACE: Final = PLACE.encode()
+_UID: Final = re.compile(r"[0-9A-Za-z-]{36}")
+_TAIL: Final = b',"namespace":"","pod":""}'
+#: On so many of the best nodes the pods of one answer are expected in turn, before they are counted and it is made
+#: anew.
+_SPREAD: Final = 50
+
+
+class Prepared:
+    """The answer to all pods of one shape in one view.
+
+    It is made in the admission path for a decision called `PLACE`; what only the history keeps is rendered when it
+    is asked for.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        """Encode *answer*."""
+        request = answer.request
+        self.view, self.request = answer.view, replace(request, pod={})
+        self.mode, self.outcome, self.reason = request.mode, answer.outcome, answer.cause or "none"
+        self.snapshot, self.satisfiable = answer.view.version, answer.satisfiable
+        self.function, self.cluster = request.function_name, request.cluster
+        self.patch = encode_patch(answer.patch)
+        #: False where the pod itself holds the text that stands for the decision: it has to be decided alone.
+        self.sound = self.patch.count(_PLACE) <= 1
+        self._before, self._between, self._behind = _encoded(self.patch)
+        names = answer.view.nodes.names
+        self._nodes = [names[node] for node in answer.top[:_SPREAD].tolist()] if answer.outcome == "patched" else []
+        self.reserved: list[Reservation] = []
+        self._answer: Answer | None = answer
+        self._document: list[bytes] = []
+        self._rendering = Lock()
+
+    @property
+    def spent(self) -> bool:
+        """Whether a pod was expected on each of the best nodes, so that these may not be the best any more."""
+        return bool(self._nodes) and len(self.reserved) >= len(self._nodes)
+
+    def reserve(self, decision: str) -> Reservation | None:
+        """Expect the pod of *decision* on the next of the best nodes; None where the pod will not tell of it."""
+        if not self._nodes:
+            return None
+        node = self._nodes[len(self.reserved) % len(self._nodes)]
+        reservation = Reservation(decision, node, self.function, self.request.requests)
+        self.reserved.append(reservation)
+        return reservation
+
+    def encoded(self, uid: str) -> bytes:
+        """Return the whole answer to the review *uid*, whose decision bears the same name."""
+        if _UID.fullmatch(uid) is None:
+            return allow(uid, self.patch.replace(_PLACE, _inside(uid)))
+        name = uid.encode()
+        if not self._behind:
+            return self._before + name + self._between
+        return b"".join((self._before, name, self._between, b2a_base64(name, newline=False), self._behind))
+
+    def document(self, decision: str, namespace: str, pod: str) -> msgspec.Raw:
+        """Return the recommendation as the history keeps it for one pod; not for the admission path."""
+        if not self._document:
+            with self._rendering:
+                if self._answer is not None:
+                    told = replace(self._answer.recommendation(PLACE), namespace="", pod="")
+                    self._document = msgspec.json.encode(told).removesuffix(_TAIL).split(_PLACE)
+                    self._answer = None  # it holds columns over all nodes
+        last = b',"namespace":%b,"pod":%b}' % (msgspec.json.encode(namespace), msgspec.json.encode(pod))
+        return msgspec.Raw(_inside(decision).join(self._document) + last)
+
+
+def _inside(text: str) -> bytes:
+    """Return *text* as it stands inside of a JSON string."""
+    return msgspec.json.encode(text)[1:-1]
+
+
+def _encoded(patch: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return what stands before the uid, up to the decision in the patch, and behind it.
+
+    The patch goes out in base64, which encodes three bytes at a time: blanks behind its bracket bring the decision
+    to such a boundary. Without a decision in it, the third part is empty.
+    """
+    before, found, after = patch.partition(_PLACE)
+    if not found:
+        head, tail = allow(PLACE, patch).split(_PLACE)
+        return head, tail, b""
+    padded = before[:1] + b" " * (-len(before) % 3) + before[1:]
+    mark = b"\xff" * 36
+    head, rest = allow(PLACE, mark).split(_PLACE)
+    opening, closing = rest.split(b2a_base64(mark, newline=False))
+    return head, opening + b2a_base64(padded, newline=False), b2a_base64(after, newline=False) + closing

@@ -1,0 +1,155 @@
+"""What of a pod under admission decides about its answer: only that is decoded, and two pods alike in it are one.
+
+Numbers and selectors are compared as the text in which they came: whoever creates many pods writes them alike.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from pipeline.objects import EPOCH
+from pipeline.records import Pod
+from rules.identity import Identity, identify
+from rules.owners import prewarm
+from rules.policy import Policy
+from rules.request import MIRROR
+from rules.view import View
+
+_NULL = msgspec.Raw(b"null")
+
+
+class _Owner(msgspec.Struct, gc=False):
+    kind: str | None = None
+    name: str | None = None
+    controller: bool | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str | None = None
+    generate_name: str | None = None
+    labels: dict[str, str] | UnsetType | None = UNSET
+    annotations: dict[str, str] | UnsetType | None = UNSET
+    owner_references: list[_Owner] | None = None
+
+
+class _Container(msgspec.Struct):
+    resources: msgspec.Raw = _NULL
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str | None = None
+    affinity: msgspec.Raw = _NULL
+    node_selector: msgspec.Raw = _NULL
+    tolerations: msgspec.Raw = _NULL
+    containers: list[_Container] | None = None
+    init_containers: msgspec.Raw = _NULL
+    overhead: msgspec.Raw = _NULL
+    resources: msgspec.Raw = _NULL
+
+
+class Admitted(msgspec.Struct):
+    """A pod as far as it is looked at before its answer is known to be new."""
+
+    metadata: _Metadata
+    spec: _Spec
+
+    @property
+    def name(self) -> str:
+        """Return the pod's name, or what it will begin with."""
+        return self.metadata.name or self.metadata.generate_name or ""
+
+
+decode = msgspec.json.Decoder(Admitted).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Keys of labels and annotations that matter, by `Policy`."""
+
+    action: str
+    own: tuple[str, str]
+    annotations: tuple[str, ...]
+    decision: str
+
+    @classmethod
+    def of(cls, policy: Policy) -> "Names":
+        return cls(
+            action=policy.function_labels[1],
+            own=(policy.own("function"), policy.own("workflow")),
+            annotations=(policy.own("applied"), policy.own("decision"), policy.own("mode"), MIRROR),
+            decision=policy.own("decision"),
+        )
+
+
+def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Names) -> tuple[object, ...]:
+    """Return what the answer to *pod* depends on, beside *view* and *policy* themselves.
+
+    Raises what `rules.identity.identify` raises.
+    """
+    metadata, spec = pod.metadata, pod.spec
+    labels, annotations = metadata.labels, metadata.annotations
+    standing, noted = labels or {}, annotations or {}
+    owner = _controller(metadata.owner_references)
+    known = identify(_record(pod, standing, noted, owner), view, namespace, policy)
+    labelled = names.action in standing
+    return (
+        _who(known),
+        owner.kind,
+        bool(spec.node_name),
+        not labelled and prewarm(pod.name),
+        labelled,
+        policy.namespaces.get(namespace),
+        namespace in policy.across,
+        namespace if _named(known, namespace, policy) else None,
+        None if labels is None else labels is UNSET,
+        None if annotations is None else annotations is UNSET,
+        *[item for item in standing.items() if item[0] in names.own],
+        *[item for item in noted.items() if item[0] in names.annotations],
+        bytes(spec.affinity),
+        bytes(spec.node_selector),
+        bytes(spec.tolerations),
+        bytes(spec.init_containers),
+        bytes(spec.overhead),
+        bytes(spec.resources),
+        *[bytes(each.resources) for each in spec.containers or ()],
+    )
+
+
+def _who(known: Identity) -> tuple[object, ...]:
+    """Workflow and action live as long as the view does, so that their identity stands for them."""
+    told = (known.function, known.name, known.named_by, known.ambiguous, known.workflow_name)
+    return told if known.workflow is None else (*told, id(known.workflow), id(known.action))
+
+
+def _named(known: Identity, namespace: str, policy: Policy) -> bool:
+    """Whether the namespace itself shows in the answer."""
+    uses = known.action is not None and known.action.uses_service
+    return bool(uses) or namespace in policy.excluded_namespaces
+
+
+def _controller(owners: list[_Owner] | None) -> _Owner:
+    for owner in owners or ():
+        if owner.controller:
+            return owner
+    return owners[0] if owners else _NOBODY
+
+
+_NOBODY = _Owner()
+
+
+def _record(pod: Admitted, labels: dict[str, str], annotations: dict[str, str], owner: _Owner) -> Pod:
+    return Pod(
+        namespace="",
+        name=pod.name,
+        uid="",
+        node=pod.spec.node_name or "",
+        phase="Pending",
+        labels=labels,
+        annotations=annotations,
+        requests={},
+        limits={},
+        created=EPOCH,
+        owner_kind=owner.kind or "",
+        owner_name=owner.name or "",
+    )
