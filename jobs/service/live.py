@@ -4,6 +4,7 @@ Only what answers need is kept of each object, so that 50,000 pods stay small an
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Generic, TypeVar
@@ -48,6 +49,9 @@ class Held(Generic[K, T]):
     def __init__(self, kind: str, read: Callable[[msgspec.Raw], tuple[K, T]], changed: Callable[[], None]) -> None:
         self.items: dict[K, T] = {}
         self.refused = 0
+        self.changes = 0
+        #: Keys of what changed, each put here after its change; None stands for all of them.
+        self.touched: deque[K | None] = deque()
         self._kind = kind
         self._read = read
         self._changed = changed
@@ -57,7 +61,7 @@ class Held(Generic[K, T]):
         self.refused = 0
         listed = [pair for raw in raws if (pair := self._readable(raw)) is not None]
         self.items = dict(listed)
-        self._changed()
+        self._touch(None)
 
     def event(self, kind: str, raw: msgspec.Raw) -> None:
         """Take one change; an update that changes nothing of interest is none."""
@@ -67,10 +71,27 @@ class Held(Generic[K, T]):
         key, value = pair
         if kind == "DELETED":
             if self.items.pop(key, None) is not None:
-                self._changed()
+                self._touch(key)
         elif self.items.get(key) != value:
             self.items[key] = value
-            self._changed()
+            self._touch(key)
+
+    def taken(self) -> set[K] | None:
+        """Return the keys of what changed since the last call, None for all."""
+        keys: set[K] = set()
+        whole = False
+        while self.touched:
+            key = self.touched.popleft()
+            if key is None:
+                whole = True
+            else:
+                keys.add(key)
+        return None if whole else keys
+
+    def _touch(self, key: K | None) -> None:
+        self.touched.append(key)
+        self.changes += 1
+        self._changed()
 
     def _readable(self, raw: msgspec.Raw) -> tuple[K, T] | None:
         try:
@@ -122,6 +143,23 @@ class Live:
     def pods(self) -> list[Pod]:
         """Return the pods that are not terminal now."""
         return list(self._pods.items.values())
+
+    def pods_now(self) -> dict[str, Pod]:
+        """Return the pods that are not terminal now, by uid."""
+        return dict(self._pods.items)
+
+    def pod(self, uid: str) -> Pod | None:
+        """Return the pod *uid* as it is now, None where it is gone or ended."""
+        return self._pods.items.get(uid)
+
+    def touched_pods(self) -> set[str] | None:
+        """Return the uids of pods that changed since the last call, None where any may have."""
+        return self._pods.taken()
+
+    @property
+    def node_changes(self) -> int:
+        """A number that differs after any change of a node."""
+        return self._nodes.changes
 
     def services(self) -> dict[ServiceKey, Mapping[str, str]]:
         """Return the selectors of services that have one, by namespace and name."""

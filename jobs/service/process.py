@@ -6,13 +6,11 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import structlog
 import uvicorn
 
-from featurestore.snapshot import Snapshot
 from jobs import logs, wire
 from jobs.config import ClusterSettings, Settings, admitted, load
 from jobs.service import counts, history
@@ -27,11 +25,12 @@ from jobs.service.routes import Readiness
 from jobs.service.spool import Spool
 from jobs.service.state import State
 from jobs.service.tls import Protocol, context_of
+from jobs.service.views import Views
 from jobs.supervisor.status import WatchStatus
 from pipeline import objects
 from pipeline.errors import ColocationError
 from rules.policy import Policy
-from rules.view import View, prepare
+from rules.view import View
 
 _log = structlog.get_logger(__name__)
 
@@ -52,9 +51,8 @@ class Process:
         tally = counts.read(directory / f"serving-{slot}.json") if directory is not None else counts.Tally()
         self.reservations = Reservations()
         self.live = _live(settings, cluster, policy, self.reservations)
-        self.state: State[View] = State(
-            settings.store.snapshot, cluster, self._preparer(cluster, policy), self._changes
-        )
+        views = Views(cluster, policy, self.reservations, lambda: self.live)
+        self.state: State[View] = State(settings.store.snapshot, cluster, views, self._changes)
         self.metrics = Metrics(tally, directory, slot, serve.metrics_pairs)
         self.metrics.loads = lambda: (self.state.loads, self.state.failures)
         if self.live is not None:
@@ -114,23 +112,6 @@ class Process:
             ssl_context_factory=(lambda _config, _default: tls) if tls is not None else None,
         )
         return uvicorn.Server(config)
-
-    def _preparer(self, cluster: str, policy: Policy) -> Callable[[Snapshot, str, datetime], View]:
-        def prepared(snapshot: Snapshot, of: str, at: datetime) -> View:
-            live = self.live if of == cluster and self.live is not None and self.live.synced else None
-            return prepare(
-                snapshot,
-                of,
-                at,
-                nodes=live.nodes() if live else None,
-                pods=live.pods() if live else None,
-                services=live.services() if live else {},
-                reservations=self.reservations.current() if of == cluster else (),
-                function_labels=policy.function_labels,
-                label_prefix=policy.label_prefix,
-            )
-
-        return prepared
 
     def _changes(self) -> int:
         return self.reservations.changes + (self.live.changes if self.live is not None else 0)

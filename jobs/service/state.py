@@ -45,14 +45,15 @@ class Current(Generic[V]):
 class State(Generic[V]):
     """Holds the current moment and replaces it when the snapshot file or the live cluster changed.
 
-    Changes of the live cluster are taken up at most twice a second, and never so often that preparing takes more
-    than a tenth of one core.
+    Changes of the live cluster are taken up every two seconds, and never so often that preparing takes more than a
+    tenth of one core.
     """
 
     POLL = 0.25
     SHARE = 0.1
-    SHORTEST = 0.5
+    SHORTEST = 2.0
     RETRY = 5.0
+    LONG = 0.1
 
     def __init__(
         self,
@@ -104,6 +105,8 @@ class State(Generic[V]):
                 return False
             began = time.monotonic()
             snapshot = fresh or self.current.snapshot
+            # A collection in the midst of it would walk over all that is being built, and stop every thread.
+            gc.disable()
             self._changes = self._count()
             now = self._now()
             try:
@@ -112,9 +115,13 @@ class State(Generic[V]):
                 self.failures += 1
                 self._earliest = time.monotonic() + self.RETRY
                 _log.error("view not prepared, the former one stays", error=f"{type(error).__name__}: {error}")
+                gc.enable()
                 return False
             self.current = Current(snapshot, view, now if fresh else self.current.loaded, self.current.number + 1)
             took = time.monotonic() - began
+            if fresh or took > self.LONG:
+                gc.freeze()  # what was just built lives long: no collection needs to walk over it
+            gc.enable()
             self._earliest = time.monotonic() + max(self.SHORTEST, took / self.SHARE)
         if fresh:
             self._settle(fresh, took)
@@ -152,7 +159,4 @@ class State(Generic[V]):
     def _settle(self, snapshot: Snapshot, took: float) -> None:
         for listener in self._listeners:
             listener(snapshot)
-        # What was just built lives long: without this, each full collection would walk over all of it.
-        gc.collect()
-        gc.freeze()
         _log.info("snapshot loaded", version=snapshot.version, created=str(snapshot.created), seconds=round(took, 3))
