@@ -374,7 +374,7 @@ def _simulate(
             slot = 0
             while slot < busy[k]:
                 i = running[k, slot]
-                if left[i] <= 1e-9:
+                if left[i] <= 1e-9 + rates[i] * t * 1e-12:  # what a sum of times near t can resolve
                     f = function[i]
                     end[i] = t
                     count[k, f] -= 1

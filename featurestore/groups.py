@@ -23,7 +23,9 @@ CELL = np.gradient(GRID) * np.where(GRID > 0, 1.0, 0.5)
 
 #: What is believed of the groups beforehand, and how many pairs that is worth: it steadies small tables.
 _NULL_SD, _MIDDLE, _WIDTH = 0.015, float(np.log(0.35)), 0.7
-_NULL_PAIRS, _SLAB_PAIRS, _SHARE_PAIRS = 20.0, 4.0, 20.0
+_NULL_PAIRS, _SLAB_PAIRS = 20.0, 4.0
+#: Standard deviation of the common shift of the log odds of interfering.
+_SHIFT_SD = 1.0
 _ROWS = 20_000
 
 
@@ -106,9 +108,10 @@ def two_groups(estimate: Floats, error: Floats, least: float, prior: Floats) -> 
         width = float(np.clip(np.sqrt(spread), 0.3, 1.2))
         size = (mass0 @ GRID**2 + _NULL_PAIRS * _NULL_SD**2) / (mass0.sum() + _NULL_PAIRS)
         null_sd = float(np.interp(size, moments, sds))
-        pairs, extra = len(x) + _SHARE_PAIRS, TYPICAL * _SHARE_PAIRS
-        gap = special.logit((inside.sum() + extra) / pairs) - special.logit((chance.sum() + extra) / pairs)
-        share = float(np.clip(special.expit(special.logit(share) + gap), 0.002, 0.6))
+        curve = float(np.sum(chance * (1 - chance))) + 1 / _SHIFT_SD**2
+        shift = special.logit(share) - special.logit(TYPICAL)
+        shift += (float(np.sum(inside - chance)) - shift / _SHIFT_SD**2) / curve
+        share = float(np.clip(special.expit(special.logit(TYPICAL) + shift), 0.002, 0.6))
     null, slab = densities(null_sd, middle, width, least)
     return TwoGroups(null, slab, share, widening)
 

@@ -160,9 +160,7 @@ def test_a_neighbour_that_slows_from_other_nodes_too_shows_in_its_placebo():
         np.concatenate([np.flatnonzero(busy) * 30.0 + 30, start + execution]),
         2,
     )
-    given_design = design(
-        execution, np.column_stack([exposure, np.zeros(n)]), victim=1, start=start, node=node
-    )
+    given_design = design(execution, np.column_stack([exposure, np.zeros(n)]), victim=1, start=start, node=node)
     blind = fit_victim(given_design)
     found = fit_victim(given_design, everywhere)
     assert blind.slowdown[0] > 0.15, "without the placebo the neighbour is blamed"

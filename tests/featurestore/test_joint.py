@@ -22,7 +22,7 @@ def test_two_aggressors_as_by_enumeration(estimate, correlation):
     middle, spread = integrated(x, precision, prior, LOG_GRID, common_sd=1e-4)
     for b, exact in enumerate((joint.sum(axis=1), joint.sum(axis=0))):
         mass = prior[b] * np.exp(-0.5 * ((middle[b] - LOG_GRID) / spread[b]) ** 2)
-        above = LOG_GRID > np.log(1.05)
+        above = np.log(1.05) < LOG_GRID
         assert mass[above].sum() / mass.sum() == pytest.approx(exact[above].sum() / exact.sum(), abs=0.05)
 
 

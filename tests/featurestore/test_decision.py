@@ -1,0 +1,145 @@
+"""From fits to the table of pairs: what is observed, predicted, unknown and a shared cause."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from featurestore.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN, decide
+from featurestore.evidence import Options, VictimFit
+from featurestore.interference import fit_victim
+from featurestore.pairs import learn
+from tests.support.victims import beside, design, stretched
+
+NAN = float("nan")
+
+
+def fit_of(victim, slowdown, se, overlaps, placebo=None, placebo_se=None):
+    """A fit whose aggressors' estimates are independent."""
+    slowdown, se, overlaps = (np.array(values, float) for values in (slowdown, se, overlaps))
+    columns = np.flatnonzero(np.isfinite(slowdown))
+    growth = 1 + slowdown[columns]
+    nothing = np.full(len(slowdown), NAN)
+    return VictimFit(
+        victim=victim,
+        rows=1000,
+        reason="",
+        slowdown=slowdown,
+        se=se,
+        placebo=nothing if placebo is None else np.array(placebo, float),
+        placebo_se=nothing if placebo_se is None else np.array(placebo_se, float),
+        effective_overlaps=overlaps,
+        activations=(overlaps * 2).astype(np.int64),
+        columns=columns,
+        raw=np.log1p(slowdown[columns]),
+        precision=np.diag((growth / se[columns]) ** 2),
+    )
+
+
+def row(table, victim, aggressor):
+    [at] = np.flatnonzero((table.victim == victim) & (table.aggressor == aggressor))
+    return at
+
+
+def test_a_sure_pair_a_harmless_one_and_one_seen_too_little():
+    fits = [
+        fit_of(0, [0.8, 0.01, 0.8], [0.05, 0.03, 0.05], [200, 200, 20]),
+        fit_of(1, [0.0, 0.02, NAN], [0.03, 0.03, NAN], [150, 150, 0]),
+        fit_of(2, [NAN, NAN, NAN], [NAN, NAN, NAN], [0, 0, 0]),
+    ]
+    table = decide(fits)
+    sure, harmless, little = (row(table, 0, b) for b in range(3))
+    assert table.status[sure] == OBSERVED
+    assert table.probability[sure] > 0.99
+    assert table.discovered[sure]
+    assert table.low[sure] < 0.8 < table.high[sure]
+    assert table.status[harmless] == OBSERVED
+    assert table.probability[harmless] < 0.05
+    assert not table.discovered[harmless]
+    assert table.status[little] == UNKNOWN
+    assert np.isnan([table.probability[little], table.slowdown[little], table.low[little], table.high[little]]).all()
+    assert table.status[row(table, 2, 0)] == UNKNOWN
+    assert table.effective_overlaps[little] == 20
+
+
+def test_a_slowdown_above_zero_but_below_what_counts_is_no_interference():
+    """3 % known to a third of a per cent differs from zero beyond doubt, and does not count."""
+    table = decide(
+        [fit_of(0, [0.03, 0.0], [0.003, 0.003], [5000, 5000]), fit_of(1, [0.0, 0.0], [0.01, 0.01], [500, 500])]
+    )
+    assert table.probability[row(table, 0, 0)] < 0.05
+    assert not table.discovered[row(table, 0, 0)]
+
+
+def test_a_prediction_speaks_where_the_evidence_is_little_and_yields_where_it_is_much():
+    fits = [fit_of(0, [0.0, NAN], [0.02, NAN], [300, 0]), fit_of(1, [NAN, NAN], [NAN, NAN], [0, 0])]
+    prior = np.array([[0.9, 0.9], [0.05, NAN]])
+    table = decide(fits, prior=prior)
+    assert table.status[row(table, 0, 1)] == PREDICTED
+    assert table.probability[row(table, 0, 1)] > 0.5
+    assert table.status[row(table, 1, 0)] == PREDICTED
+    assert table.probability[row(table, 1, 0)] < 0.2
+    assert table.status[row(table, 1, 1)] == UNKNOWN
+    assert table.status[row(table, 0, 0)] == OBSERVED
+    assert table.probability[row(table, 0, 0)] < 0.2
+
+
+def test_an_effect_that_the_placebo_explains_is_a_shared_cause():
+    placebo, error = [0.2, 0.0], [0.02, 0.02]
+    fits = [
+        fit_of(0, [0.02, 0.6], [0.04, 0.04], [200, 200], placebo, error),
+        fit_of(1, [0, 0], [0.04, 0.04], [99, 99]),
+    ]
+    table = decide(fits)
+    assert table.status[row(table, 0, 0)] == SHARED_CAUSE
+    assert table.status[row(table, 0, 1)] == OBSERVED
+
+
+def test_no_function_at_all_is_an_empty_table():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = learn([])
+    assert table.status == []
+    assert len(table.victim) == len(table.probability) == 0
+
+
+@pytest.mark.parametrize("profiles", [None, np.full((40, 4), NAN), np.zeros((40, 0))])
+def test_most_functions_ran_once_and_profiles_are_unknown(profiles):
+    """40 functions of which 36 ran once: no warning, no confident number about those."""
+    draw = np.random.default_rng(1)
+    fits = []
+    for victim in range(40):
+        n = 400 if victim < 4 else 1
+        exposure = np.zeros((n, 40))
+        exposure[:, :4] = beside(draw, n, 4)
+        exposure[:, victim] = 0
+        truth = np.where(np.arange(40) == 1, 0.7, 0.0) * (victim == 0)
+        times = stretched(exposure, truth) * np.exp(draw.normal(0, 0.2, n))
+        fits.append((times, exposure, victim))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = [fit_victim(design(t, e, victim=v)) for t, e, v in fits]
+        table = learn(found, profiles)
+    assert table.status[row(table, 0, 1)] == OBSERVED
+    assert table.probability[row(table, 0, 1)] > 0.95
+    rare = (table.victim >= 4) | (table.aggressor >= 4)
+    assert {table.status[at] for at in np.flatnonzero(rare)} == {UNKNOWN}
+    assert np.isnan(table.probability[rare]).all()
+
+
+def test_two_neighbours_that_are_never_apart_are_not_confidently_blamed_one_by_one():
+    draw = np.random.default_rng(2)
+    pair = (draw.random((800, 1)) < 0.3).astype(float)
+    exposure = np.hstack([np.zeros((800, 1)), pair, pair])
+    times = stretched(pair, [0.5]) * np.exp(draw.normal(0, 0.2, 800))
+    fits = [fit_victim(design(times, exposure)), *(fit_of(v, [NAN] * 3, [NAN] * 3, [0] * 3) for v in (1, 2))]
+    table = learn(fits)
+    for aggressor in (1, 2):
+        at = row(table, 0, aggressor)
+        assert table.status[at] == UNKNOWN or table.probability[at] < 0.9
+
+
+def test_fewer_overlaps_than_asked_for_decide_nothing():
+    fits = [fit_of(0, [0.8], [0.05], [200])]
+    assert decide(fits, replace(Options(), min_overlaps=500)).status == [UNKNOWN]
