@@ -16,7 +16,7 @@ from pipeline.records import Window
 _USAGE = tuple(metric for metric in METRICS["pod"] if metric not in ("cpu_pressure", "io_pressure"))
 
 #: Rows that one read copies.
-PART = 500_000
+PART = 250_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES: Mapping[str, str] = {"activations": '"start"', "usage": '"at"'}
@@ -47,13 +47,13 @@ def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[
     dictionaries when the file is free again. Rows that arrive meanwhile in a slice that was read are not seen.
     """
     since, until = span.since, span.until
-    slices = store.read(lambda con: {name: _slices(con, name, cluster, span, part) for name in _TIMES})
 
     def large(name: str, read: Callable[[DuckDBPyConnection, Window], pa.Table]) -> pa.Table:
         def one(slice: Window) -> pa.Table:
             return _encoded(store.read(lambda con: read(con, slice)))
 
-        return pa.concat_tables([one(slice) for slice in slices[name]]).unify_dictionaries()
+        slices = store.read(lambda con: _slices(con, name, cluster, span, part))
+        return pa.concat_tables([one(slice) for slice in slices]).unify_dictionaries()
 
     def activations(con: DuckDBPyConnection, slice: Window) -> pa.Table:
         return queries.activations(con, cluster, slice.since, slice.until).drop_columns(list(_UNUSED))
@@ -95,10 +95,18 @@ def _slices(con: DuckDBPyConnection, table: str, cluster: str, span: Window, par
 
 
 def _encoded(table: pa.Table) -> pa.Table:
+    """Put texts that recur into dictionaries, in memory of the answer's own.
+
+    What DuckDB hands over is freed as a whole: one column that is kept would keep the texts of all.
+    """
+    table = table.combine_chunks()
     for index, field in enumerate(table.schema):
         if pa.types.is_string(field.type) and field.name not in _UNIQUE:
-            table = table.set_column(index, field.name, table[index].combine_chunks().dictionary_encode())
-    return table
+            table = table.set_column(index, field.name, table[index].dictionary_encode())
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
 def clusters(con: DuckDBPyConnection) -> list[str]:
