@@ -4,13 +4,10 @@ Safe to run at any time, any number at once: what is already known is not added 
 moves in the same transaction as its rows.
 """
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import structlog
 from duckdb import DuckDBPyConnection
@@ -18,6 +15,7 @@ from duckdb import DuckDBPyConnection
 from featurestore.store import decisions, ingest, queries
 from featurestore.store.duck import Store
 from featurestore.store.ingest import Written
+from jobs import pages
 from jobs.config import ClusterSettings, Settings
 from jobs.wire import SOURCES, Source, sources
 from pipeline.errors import BadInput, ColocationError, SourceError
@@ -65,6 +63,7 @@ def run(
     chosen = _chosen(settings, clusters)
     held = store or Store(settings.store.path, settings.store.deadline)
     held.read(lambda con: None)  # a file that cannot be used is said once, before any source is asked
+    pages.prepare(settings.store.spool)
     work = [
         (cluster, source)
         for cluster in chosen
@@ -120,9 +119,8 @@ def _chosen(settings: Settings, names: Sequence[str]) -> list[ClusterSettings]:
 def _collect(settings: Settings, cluster: str, source: Source, store: Store, now: Callable[[], datetime]) -> Outcome:
     started = now()
     told = _Told()
-    spool = Path(tempfile.mkdtemp(prefix=f"{source.name}-", dir=_spool(settings.store.spool)))
     try:
-        with source.client() as collector:
+        with pages.directory(settings.store.spool, source.name) as spool, source.client() as collector:
             windows_ = list(_planned(settings, cluster, source, store, started))
             for window in windows_:
                 batch = collector(window, spool)
@@ -145,11 +143,11 @@ def _collect(settings: Settings, cluster: str, source: Source, store: Store, now
         told.failed(error.reason, str(error))
     except ColocationError as error:
         told.failed("input", str(error))
+    except OSError as error:  # what the network does is a SourceError
+        told.failed("spool", f"{error.filename or settings.store.spool}: {error.strerror}")
     except Exception as error:  # a fault of ours in one source must not cost the others their collection
         _log.exception("collector failed", cluster=cluster, source=source.name)
         told.failed("internal", f"{type(error).__name__} in collector {source.name}")
-    finally:
-        shutil.rmtree(spool, ignore_errors=True)
     return Outcome(
         cluster, source.name, source.scope, told.rows, told.duplicates, told.refused, told.outcome, told.reason,
         told.message, (now() - started).total_seconds(),
@@ -209,14 +207,6 @@ def _planned(settings: Settings, cluster: str, source: Source, store: Store, now
     schedule = settings.schedule
     known = store.read(lambda con: queries.watermark(con, cluster, source.name, source.scope))
     yield from windows(known, now, schedule.first_window, schedule.overlap, source.slice)
-
-
-def _spool(directory: Path) -> Path:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"store.spool: {directory}: {error.strerror}") from None
-    return directory
 
 
 def utc_now() -> datetime:
