@@ -72,7 +72,7 @@ def load(path: Path) -> Snapshot:
         with pa.memory_map(str(path)) as source:
             whole = source.read_buffer()
         if whole.size < 16 or whole[:8].to_pybytes() != _MAGIC:
-            raise BadInput(f"{path}: not a snapshot of this version")
+            raise BadInput(f"{path}: not a snapshot of this version (colocate learn publishes one)")
         length = int.from_bytes(whole[8:16].to_pybytes(), "little")
         header = msgspec.json.decode(whole[16 : 16 + length].to_pybytes(), type=_Header)
         start = -(-(16 + length) // _ALIGN) * _ALIGN
@@ -86,5 +86,5 @@ def load(path: Path) -> Snapshot:
         raise BadInput(f"{path}: cannot be read as a snapshot: {str(error).splitlines()[0]}") from error
     for name, schema in TABLES.items():
         if name not in tables or not tables[name].schema.equals(schema):
-            raise BadInput(f"{path}: table {name} is not of this version")
+            raise BadInput(f"{path}: table {name} is not of this version (colocate learn publishes a new one)")
     return Snapshot(header.version, header.created, tuple(header.clusters), header.models, header.attribution, tables)
