@@ -92,7 +92,8 @@ def _seen(pairs: Pairs) -> Bools:
 
 
 def _never(pairs: Pairs) -> Bools:
-    return pairs.overlaps == 0
+    never: Bools = pairs.overlaps == 0
+    return never
 
 
 def _all(pairs: Pairs) -> Bools:
