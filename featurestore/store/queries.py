@@ -115,6 +115,12 @@ def addresses(con: DuckDBPyConnection, cluster: str) -> dict[str, str]:
     return {address: node for node, text in found for address in json.loads(text).values()}
 
 
+def oldest_activation(con: DuckDBPyConnection, cluster: str) -> datetime | None:
+    """Return when the first activation that is held of *cluster* started, or None where none is."""
+    row = con.execute("SELECT min(start) FROM activations WHERE cluster = ?", [cluster]).fetchone()
+    return row[0].astimezone(UTC) if row is not None and row[0] is not None else None
+
+
 def watermark(con: DuckDBPyConnection, cluster: str, source: str, scope: str = "") -> datetime | None:
     """Return up to when *source* is known in *scope*, or None before its first collection."""
     row = con.execute(
