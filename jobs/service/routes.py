@@ -13,7 +13,7 @@ from jobs.service.tables import Page
 
 
 class RecommendationRequest(msgspec.Struct, frozen=True):
-    """A pod, or an object with a pod template, with the cluster to run it in and the mode to answer in."""
+    """A Pod, with the cluster to run it in and the mode to answer in."""
 
     pod: dict[str, Any]
     cluster: str | None = None

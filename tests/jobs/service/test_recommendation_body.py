@@ -48,6 +48,12 @@ def test_times_in_yaml_stay_text(client: httpx.Client) -> None:
         (b'{"pod": {}, "mode": "shout"}', "mode"),
         (b"!!python/object/apply:os.system [id]", "neither JSON nor YAML"),
         (b"[" * 50_000, "neither JSON nor YAML"),
+        (b'{"kind": "AdmissionReview", "request": {"object": {"kind": "Pod", "spec": {}}}}', "'AdmissionReview'"),
+        (b'{"kind": "Deployment", "spec": {"template": {}}}', "kind 'Deployment'"),
+        (b'{"pod": {"kind": "Node", "spec": {}}}', "kind 'Node'"),
+        (b'{"request": null}', "spec is missing"),
+        (b'{"kind": "Pod", "spec": []}', "spec is missing"),
+        (b'{"pod": {"metadata": {"name": "p"}}}', "spec is missing"),
     ],
 )
 def test_another_body_is_a_problem_that_says_why(client: httpx.Client, body: bytes, said: str) -> None:
