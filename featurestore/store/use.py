@@ -52,16 +52,16 @@ def touched(con: DuckDBPyConnection, cluster: str, since: datetime) -> datetime 
     return row[0].astimezone(UTC) if row is not None and row[0] is not None else None
 
 
-def runs(con: DuckDBPyConnection, cluster: str, function: str, since: datetime) -> pa.Table:
-    """Copy when and where *function* ran since then, on certain nodes: node, start, end."""
+def runs(con: DuckDBPyConnection, cluster: str, function: str, since: datetime, limit: int = 500_000) -> pa.Table:
+    """Copy when and where *function* ran since then, on certain nodes, the last *limit* runs: node, start, end."""
     return arrow(
         con,
         """
         SELECT node, "start", "end" FROM activation_use
         WHERE cluster = ? AND function = ? AND "start" >= ? AND node IS NOT NULL AND "end" IS NOT NULL
-        ORDER BY "start", activation_id
+        ORDER BY "start" DESC LIMIT ?
         """,
-        [cluster, function, since],
+        [cluster, function, since, limit],
     )
 
 

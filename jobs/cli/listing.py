@@ -1,18 +1,24 @@
 """``colocate interference``, ``functions``, ``nodes``, ``decisions``: what is known, as a table or for programs."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import typer
 
-from jobs.cli.common import Cluster, Output, settings, snapshot
+from jobs.cli.common import Cluster, Output, settings, snapshot, warn
 from jobs.cli.output import Format, rows
+from jobs.config import Settings
 from jobs.service.known import KNOWN, select
-from pipeline.errors import BadInput
+from pipeline.errors import BadInput, ColocationError
 
 Status = Literal["observed", "predicted", "unknown", "shared_cause"]
 Dominant = Literal["cpu", "memory", "network", "disk", "mixed"]
+
+#: Nodes that are listed where two functions met.
+_PLACES = 5
+
 Limit = Annotated[int, typer.Option("--limit", min=1, help="rows at most")]
 
 
@@ -40,7 +46,33 @@ def interference(
         "node_type": node_type,
         "cluster": cluster,
     }
-    _show(context, "interference", given, limit, output)
+    found = _show(context, "interference", given, limit, output)
+    if output is Format.table and victim is not None and aggressor is not None:
+        for row in {row["cluster"]: row for row in reversed(found.to_pylist())}.values():
+            _seen_together(settings(context), row)
+
+
+def _seen_together(held: Settings, pair: Mapping[str, Any]) -> None:
+    """Say where and when the two of a pair met most; what the store cannot say is no error of the answer."""
+    from featurestore.store import use
+    from featurestore.store.duck import Store
+    from featurestore.together import together
+
+    if pair["window_start"] is None or not held.store.path.exists():
+        return
+    names = (pair["victim"], pair["aggressor"])
+    store = Store(held.store.path, held.store.deadline)
+    try:
+        victim, aggressor = (
+            store.read(partial(use.runs, cluster=pair["cluster"], function=name, since=pair["window_start"]))
+            for name in names
+        )
+    except ColocationError as error:
+        warn(str(error))
+        return
+    met = together(victim, aggressor, same=names[0] == names[1]).slice(0, _PLACES)
+    title = f"runs of {names[0]} beside {names[1]}, by node"
+    typer.echo(rows(met.column_names, met.to_pylist(), Format.table, title=title), nl=False)
 
 
 def functions(
@@ -100,9 +132,11 @@ def _show(
     output: Format,
     *,
     wide: bool = False,
-) -> None:
+) -> pa.Table:
     chosen = {key: value for key, value in given.items() if value is not None}
-    _print(select(KNOWN[name], snapshot(settings(context)), chosen, wide=wide).slice(0, limit), output, name)
+    found = select(KNOWN[name], snapshot(settings(context)), chosen, wide=wide).slice(0, limit)
+    _print(found, output, name)
+    return found
 
 
 def _print(table: pa.Table, output: Format, title: str) -> None:
