@@ -46,9 +46,12 @@ def demo(*, directory: Path | None, serve: bool, swap: tuple[str, str] | None = 
         result = run(recording, settings)
         show.show(result, kept=path if directory is not None else None)
         if serve:
+            from jobs.service.listening import port
             from jobs.supervisor.main import serve as keep_up
 
-            sys.stdout.write(f"\nServing what was learned, with the settings in {path}; interrupt to end.\n")
+            where = f"http://127.0.0.1:{port(settings.serve)}/v1/interference"
+            sys.stdout.write(f"\nServing what was learned, such as {where}, with the settings in {path}.")
+            sys.stdout.write(" Interrupt to end.\n")
             sys.stdout.flush()
             return keep_up(settings, path, schedule=False)
     return collect.exit_code(result.outcomes)
