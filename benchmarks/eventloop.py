@@ -36,8 +36,8 @@ def _choose(
         elif policy == 1:
             cost = total[k]
         else:
-            cost = 0.5 * (speed[f, node_type[k]] - 1.0) + 0.02 * total[k]
-            cost += 1.2 * max(0.0, (total[k] - 0.6 * capacity) / capacity)
+            cost = 0.5 * (speed[f, node_type[k]] - 1.0) + 0.06 * total[k]
+            cost += 1.2 * max(0.0, (total[k] - 0.6 * capacity) / capacity) + (2.0 if total[k] >= capacity else 0.0)
             for b in range(count.shape[1]):
                 if count[k, b] > 0:
                     cost += count[k, b] * (believed[f, b] + believed[b, f])
