@@ -10,7 +10,8 @@ def configure(level: int = logging.INFO) -> None:
     """Log from *level* on; warnings and errors alone of libraries."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        # Asked for at each line: what standard error was when this ran may be closed by then.
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
