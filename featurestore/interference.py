@@ -87,6 +87,7 @@ def fit_victim(
     fitted = _nothing(design, "", len(rows), effective, met)
     fitted.slowdown[columns] = np.where(sure, found.slowdown[:m], np.nan)
     fitted.se[columns] = np.where(sure, se, np.nan)
+    fitted.inflation[columns] = wider
     first = q - len(known.placebo)
     fitted.placebo[known.placebo] = found.beta[first:]
     fitted.placebo_se[known.placebo] = np.sqrt(np.diag(found.covariance)[first:q])
@@ -104,6 +105,7 @@ def fit_victim(
         columns,
         np.log1p(found.slowdown[:m]),
         found.precision[:m, :m] * np.outer(growth, growth),
+        fitted.inflation,
         base,
         found.noise,
         _drift(found.residual, known.block),
@@ -138,6 +140,7 @@ def _nothing(design: VictimDesign, reason: str, rows: int, effective: Floats, me
         np.zeros(0, np.int64),
         np.zeros(0),
         np.zeros((0, 0)),
+        np.ones(design.functions),
     )
 
 

@@ -34,6 +34,7 @@ def fit_of(victim, slowdown, se, overlaps, placebo=None, placebo_se=None):
         columns=columns,
         raw=np.log1p(slowdown[columns]),
         precision=np.diag((growth / se[columns]) ** 2),
+        inflation=np.ones(len(slowdown)),
     )
 
 
