@@ -74,8 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return DONE
+    except OSError as error:  # such as a full disk behind standard output
+        _silence()
+        warn(f"{error.filename or 'output'}: {error.strerror or error}")
+        return BAD
     except Temporary as error:
         warn(str(error))
         return PARTLY
@@ -83,3 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warn(str(error))
         return BAD
     return code if isinstance(code, int) else DONE
+
+
+def _silence() -> None:
+    """Let nothing that is still to be written fail again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

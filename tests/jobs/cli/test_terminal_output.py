@@ -1,5 +1,7 @@
 """What commands write for people: names of others are shown as they are, and never move the terminal's hand."""
 
+import subprocess
+import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -88,3 +90,15 @@ def test_a_word_that_is_not_among_the_choices_is_refused(
 ) -> None:
     assert main(arguments) == 2
     assert "is not one of" in capsys.readouterr().err
+
+
+def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "jobs.cli", "recommend", "-f", "-"]
+    pod = "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, cwd=tmp_path, input=pod, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "colocate: output: No space left on device"
+    assert "Traceback" not in done.stderr
