@@ -121,6 +121,23 @@ class Running:
             every.node[first:last], every.pods[first:last], every.reserved[first:last], every.busy[first:last]
         )
 
+    def of_all(self, functions: Rows) -> tuple[Rows, Ids, Floats]:
+        """Return for each of *functions* the number of its entries, and of all these the nodes and busyness."""
+        listed = functions.tolist()
+        if not self.changed.keys().isdisjoint(listed) or max(listed, default=0) + 1 >= len(self.start):
+            found = [self.of(function) for function in listed]
+            counts = np.array([len(each.node) for each in found], dtype=np.int64)
+            return (
+                counts,
+                np.concatenate([each.node for each in found]),
+                np.concatenate([each.busy for each in found]),
+            )
+        first = self.start[functions]
+        counts = self.start[functions + 1] - first
+        ends = np.cumsum(counts)
+        rows = np.arange(ends[-1]) + np.repeat(first - ends + counts, counts)
+        return counts, self.entries.node[rows], self.entries.busy[rows]
+
     def all(self) -> tuple[Rows, Entries]:
         """Return all entries, by function and node, and the function of each."""
         return self.memo.once("all", self._all)

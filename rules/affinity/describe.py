@@ -1,5 +1,6 @@
 """A short label expression for a set of nodes: a label that tells it from the others, names where none does."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -34,10 +35,26 @@ def part(
     fewer, of the rest. Without *deny* only forms that no node outside of *wanted* will ever meet by lacking a label.
     None if more than *limit* names were needed, or a node to be named has no such label.
     """
-    if not wanted.size:
-        return None
-    best = _by_label(nodes, wanted, rest, deny)
-    return best if best is not None else _by_name(nodes, wanted, rest, limit, deny)
+    [(_, found)] = parts(nodes, np.concatenate((wanted, rest)), [len(wanted)], limit, deny=deny)
+    return found
+
+
+def parts(
+    nodes: Nodes, ordered: Numbers, sizes: Sequence[int], limit: int | None, *, deny: bool = True
+) -> Iterator[tuple[int, tuple[Expression, ...] | None]]:
+    """Yield for each of *sizes* what tells so many first nodes of *ordered* from its others, as `part` does."""
+    keys, codes = nodes.memo.once("kinds", lambda: _kinds(nodes))
+    apart = _apart(codes, ordered, sizes)
+    for column, size in enumerate(sizes):
+        wanted, rest = ordered[:size], ordered[size:]
+        if not size:
+            yield size, None
+            continue
+        best = None
+        if apart[:, column].any():
+            telling = [keys[row] for row in np.flatnonzero(apart[:, column]).tolist()]
+            best = _by_label(nodes, telling, wanted, rest, deny)
+        yield size, best if best is not None else _by_name(nodes, wanted, rest, limit, deny)
 
 
 def _kinds(nodes: Nodes) -> tuple[tuple[str, ...], Ids]:
@@ -47,13 +64,24 @@ def _kinds(nodes: Nodes) -> tuple[tuple[str, ...], Ids]:
     return keys, codes
 
 
-def _by_label(nodes: Nodes, wanted: Numbers, rest: Numbers, deny: bool) -> tuple[Expression, ...] | None:
-    keys, codes = nodes.memo.once("kinds", lambda: _kinds(nodes))
-    ours, others = (codes[:, ids[:: max(1, len(ids) // _SAMPLE)]] for ids in (wanted, rest))
-    shared = (ours[:, :, None] == others[:, None, :]).any(axis=(1, 2))
+def _apart(codes: Ids, ordered: Numbers, sizes: Sequence[int]) -> Mask:
+    """Return which rows of *codes* may tell the first nodes from the others, for each of *sizes*; by a sample."""
+    first = np.array(sizes, dtype=np.int64)[:, None]
+    behind = len(ordered) - first
+    steps = np.arange(_SAMPLE)
+    inside = codes[:, ordered[steps * first // _SAMPLE]]
+    outside = codes[:, ordered[np.minimum(first + steps * behind // _SAMPLE, len(ordered) - 1)]]
+    alike: Mask = (inside[:, :, :, None] == outside[:, :, None, :]).any(axis=(2, 3))
+    told: Mask = ~alike | (behind[:, 0] == 0)
+    return told
+
+
+def _by_label(
+    nodes: Nodes, keys: Iterable[str], wanted: Numbers, rest: Numbers, deny: bool
+) -> tuple[Expression, ...] | None:
     best: Expression | None = None
-    for row in np.flatnonzero(~shared).tolist():
-        column = nodes.labels[keys[row]]
+    for key in keys:
+        column = nodes.labels[key]
         inside, outside = (_occurring(column, ids) for ids in (wanted, rest))
         if (inside & outside).any():
             continue
@@ -63,7 +91,7 @@ def _by_label(nodes: Nodes, wanted: Numbers, rest: Numbers, deny: bool) -> tuple
                 continue
             values = tuple(sorted(column.values[code - 1] for code in np.flatnonzero(occurring).tolist()))
             if best is None or len(values) < len(best.values):
-                best = Expression(keys[row], operator, values)
+                best = Expression(key, operator, values)
     return None if best is None else (best,)
 
 
@@ -80,8 +108,18 @@ def _by_name(
     named = wanted if allow else rest
     if column is None or (limit is not None and len(named) > limit):
         return None
-    codes = column.codes[named].tolist()
-    if min(codes) < 0:
+    by_name, ranks = nodes.memo.once("ranks", lambda: _ranks(column))
+    found = np.sort(ranks[named])
+    if found[0] < 0:
         return None
-    values = tuple(sorted(map(column.values.__getitem__, codes)))
+    values = tuple(map(by_name.__getitem__, found.tolist()))
     return (Expression(HOSTNAME, "In" if allow else "NotIn", values),)
+
+
+def _ranks(column: LabelColumn) -> tuple[list[str], Ids]:
+    """Return the values in order, and for each node the place of its value among them, -1 without the label."""
+    rank = np.empty(len(column.values) + 1, dtype=np.int32)
+    order = sorted(range(len(column.values)), key=column.values.__getitem__)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    rank[-1] = -1
+    return [column.values[code] for code in order], rank[column.codes]

@@ -24,6 +24,7 @@ def additions(terms: Iterable[Term], labels: dict[str, str | None]) -> Additions
     """Sort *terms* into the lists of an affinity, each once; *labels* are the pod's own to set, None to remove."""
     needs: list[NodeNeed] = []
     lists: dict[str, list[Rendered]] = {}
+    prints: set[str] = set()
     for term in terms:
         if isinstance(term, NodeNeed):
             needs.append(term)
@@ -32,9 +33,11 @@ def additions(terms: Iterable[Term], labels: dict[str, str | None]) -> Additions
             name = "node_preferred"
         else:
             name = ("anti" if term.apart else "pod") + ("_required" if term.weight is None else "_preferred")
+        rendered = term.rendered
         found = lists.setdefault(name, [])
-        if term.rendered not in found:
-            found.append(term.rendered)
+        if rendered.fingerprint not in prints or rendered not in found:
+            prints.add(rendered.fingerprint)
+            found.append(rendered)
     return Additions(
         alternatives=_alternatives(dict.fromkeys(needs)),
         labels=labels,

@@ -28,20 +28,24 @@ _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """The pair rows of one direction, each with the function on the other side and the weight of who suffers."""
+    """Pair rows, each with the function on the other side, the weight of who suffers, and the direction (0 or 1)."""
 
     rows: Rows
     other: Rows
     weight: Scores
     cost: Scores
+    direction: Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """What was learned of one function: both directions, the rows that are shown, and what they make one wish."""
+    """What was learned of one function: each direction, both together with their weights in the cost, the rows that
+    are shown, and what they make one wish.
+    """
 
     suffers: _Side
     causes: _Side
+    both: _Side
     shown: tuple[tuple[int, float, int], ...]
     wishes: tuple[Term, ...]
 
@@ -83,7 +87,12 @@ def _known(request: Request, view: View, policy: Policy) -> _Known:
     suffers, causes = _sides(request, view)
     sure = [row for side in (suffers, causes) for row in _sure(view, side, policy)]
     shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
-    return _Known(suffers, causes, tuple(shown), _wishes(request, view, shown, policy))
+    rows, other, weight, cost, direction = (
+        np.concatenate((getattr(suffers, name), getattr(causes, name)))
+        for name in ("rows", "other", "weight", "cost", "direction")
+    )
+    both = _Side(rows, other, weight, cost * weight, direction)
+    return _Known(suffers, causes, both, tuple(shown), _wishes(request, view, shown, policy))
 
 
 def _sides(request: Request, view: View) -> tuple[_Side, _Side]:
@@ -92,46 +101,45 @@ def _sides(request: Request, view: View) -> tuple[_Side, _Side]:
     caused = pairs.caused_by(request.function)
     caused = caused[pairs.victim[caused] != request.function]  # its own kind is among what it suffers
     sides = []
-    for rows, other, own_weight in (
-        (suffered[pairs.known[suffered]], pairs.aggressor, request.importance),
-        (caused[pairs.known[caused]], pairs.victim, None),
+    for direction, (rows, other, own_weight) in enumerate(
+        (
+            (suffered[pairs.known[suffered]], pairs.aggressor, request.importance),
+            (caused[pairs.known[caused]], pairs.victim, None),
+        )
     ):
         others = other[rows].astype(np.int64)
         levels = np.full(len(rows), own_weight) if own_weight is not None else functions.importance[others]
-        sides.append(_Side(rows, others, levels / MEDIUM, pairs.expected(rows)))
+        sides.append(_Side(rows, others, levels / MEDIUM, pairs.expected(rows), np.full(len(rows), direction)))
     return sides[0], sides[1]
 
 
 def _scores(view: View, known: _Known) -> Sparse:
     """Grade the nodes on which somebody would lose something; all others are as good as can be."""
-    parts = [_losses(view, side) for side in (known.suffers, known.causes)]
-    at = np.concatenate([part[0] for part in parts])
-    weighed = np.concatenate([loss * weight for _, loss, weight in parts])
-    lost: Scores = np.bincount(at, weighed, len(view.nodes)).astype(np.float64)
+    at, loss = _losses(view, known.both)
+    lost: Scores = np.bincount(at, loss, len(view.nodes)).astype(np.float64, copy=False)
     ids = np.flatnonzero(lost)
     return Sparse(_ALONE, ids, graded("company", 1.0 / (1.0 + lost[ids])))
 
 
-def _losses(view: View, side: _Side) -> tuple[Ids, Scores, Scores]:
-    """Return for each co-runner of the pairs its node, the cost by its busyness, and the weight of who suffers.
+def _losses(view: View, side: _Side) -> tuple[Ids, Scores]:
+    """Return for each co-runner of the pairs its node, and the cost by its busyness.
 
     A row for the node's own type takes the place of the row for all types.
     """
     if not len(side.rows):
-        return _NONE[0], _NONE[1], _NONE[1]
-    entries = [view.running.of(other) for other in side.other.tolist()]
-    counts = [len(each.node) for each in entries]
-    at = np.concatenate([each.node for each in entries])
-    loss = np.concatenate([each.busy for each in entries]) * np.repeat(side.cost, counts)
-    weight = np.repeat(side.weight, counts)
+        return _NONE
+    counts, at, busy = view.running.of_all(side.other)
     kind = view.pairs.type_of[side.rows].astype(np.int64)
     special = kind >= 0
     if (kind == -1).all():
-        return at, loss, weight
-    row, here, types = np.repeat(np.arange(len(kind)), counts), view.nodes.type_of[at], len(view.nodes.types)
-    replaced = np.isin(side.other[row] * types + here, side.other[special] * types + kind[special])
+        return at, busy * np.repeat(side.cost, counts)
+    row = np.repeat(np.arange(len(kind)), counts)
+    here, types = view.nodes.type_of[at], len(view.nodes.types)
+    # The same function may be on both sides; only its rows of the same direction take each other's place.
+    cell = (side.direction * len(view.functions) + side.other) * types
+    replaced = np.isin(cell[row] + here, cell[special] + kind[special])
     keep = (kind[row] == here) | ((kind[row] == -1) & ~replaced)
-    return at[keep], loss[keep], weight[keep]
+    return at[keep], (busy * side.cost[row])[keep]
 
 
 def _measures(view: View, known: _Known) -> Iterator[Measure]:
@@ -139,7 +147,7 @@ def _measures(view: View, known: _Known) -> Iterator[Measure]:
         (known.suffers, "would run {:.0%} longer beside its neighbours"),
         (known.causes, "would slow its neighbours by {:.0%} together"),
     ):
-        at, loss, _ = _losses(view, side)
+        at, loss = _losses(view, side)
         total = np.bincount(at, loss, len(view.nodes))
         yield Measure(sentence, np.where(total >= 0.005, total, np.nan))
 

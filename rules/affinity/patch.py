@@ -1,6 +1,6 @@
 """The difference of two JSON documents as a JSON Patch (RFC 6902), small and clean to apply."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 Operation = dict[str, Any]
@@ -21,16 +21,17 @@ def pointer_to(pointer: str, key: str) -> str:
 
 
 def _changes(before: Any, after: Any, pointer: str) -> Iterator[Operation]:
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
+    if before is after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
         for key in before:
             if key not in after:
                 yield {"op": "remove", "path": pointer_to(pointer, key)}
         for key, value in after.items():
-            there = pointer_to(pointer, key)
-            if key in before:
-                yield from _changes(before[key], value, there)
-            else:
-                yield {"op": "add", "path": there, "value": value}
+            if key not in before:
+                yield {"op": "add", "path": pointer_to(pointer, key), "value": value}
+            elif before[key] is not value:
+                yield from _changes(before[key], value, pointer_to(pointer, key))
     elif _same(before, after):
         return
     elif _is_list(before) and _is_list(after) and len(before) < len(after) and _same(before, after[: len(before)]):
@@ -41,12 +42,14 @@ def _changes(before: Any, after: Any, pointer: str) -> Iterator[Operation]:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return isinstance(value, (list, tuple))
 
 
 def _same(one: Any, other: Any) -> bool:
     """Equality of JSON values: true is not 1."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
+    if one is other:
+        return True
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if _is_list(one) and _is_list(other):
         return len(one) == len(other) and all(map(_same, one, other))

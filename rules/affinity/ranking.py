@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rules.advice import NodeWish
-from rules.affinity.describe import part
+from rules.affinity.describe import parts
 from rules.candidates import Combined, Scores
 from rules.nodes import Nodes
 from rules.policy import Policy
@@ -40,8 +40,7 @@ def ranking(nodes: Nodes, combined: Combined, policy: Policy) -> Ranking:
         return Ranking((), best)
     scores = combined.scores[best]
     terms, below, top = [], float(scores[-1]), best
-    for size in _sizes(scores, policy.named):
-        expressions = part(nodes, best[:size], best[size:], policy.named)
+    for size, expressions in parts(nodes, best, _sizes(scores, policy.named), policy.named):
         if expressions is not None:
             threshold = float(scores[size - 1])
             weight = min(100, max(_STEP, round((threshold - below) / PERCENT)))
@@ -60,7 +59,7 @@ def _sizes(scores: Scores, named: int) -> list[int]:
     falls = scores[:-1] - scores[1:]
     ends = np.flatnonzero(falls)  # the last of each distinct score above the lowest
     if len(ends) > _TERMS:
-        widest = ends[np.argsort(-falls[ends], kind="stable")[: _TERMS - 2]]
+        widest = ends[np.argpartition(-falls[ends], _TERMS - 2)[: _TERMS - 2]]
         few = max(min(named, len(scores) // 8), 1)
         ranks = np.searchsorted(ends, (few - 1, len(scores) - 1 - few))
         ends = np.unique(np.concatenate((widest, ends[ranks[ranks < len(ends)]])))
