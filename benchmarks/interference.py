@@ -210,7 +210,7 @@ def _figure(measure: Measure, worlds: Sequence[Mapping[str, Pairs]]) -> Figure:
 
 
 def believed(table: PairTable, functions: int) -> Floats:
-    """Return slowdowns to place by [F, F]: the median where interference is likely, else a usual one by its chance."""
+    """Return slowdowns to place by [F, F]: the median where likely, else a usual one by its chance."""
     p = np.nan_to_num(table.probability)
     expected: Floats = np.where(p >= 0.5, np.nan_to_num(table.slowdown), 0.25 * p)
     return expected.reshape(functions, functions)

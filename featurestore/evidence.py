@@ -67,11 +67,12 @@ class VictimFit:
     *slowdown* and *se* are the estimate and its standard error before any prior; *placebo* and *placebo_se* the
     effect on the log execution of one more activation of the same function anywhere in the cluster;
     *effective_overlaps* the sums of exposures; *activations* how many of the victim's runs met the aggressor.
-    *reason* says why nothing was fitted (empty: fitted). *columns* [m], *raw* [m], *precision* [m, m]: the
-    log(1 + slowdown) of those aggressors, also the hardly determined ones, and their inverse covariance, all controls
-    integrated out (on this scale the likelihood is nearest to a normal one). *inflation* [F] is by how much
-    the clusters of the errors widened the variances. *base* maps a node type to the undisturbed execution in seconds; *noise* is the standard deviation of the log; *drift* the mean residual of the
-    newest time block over its standard error.
+    *reason* says why nothing was fitted (empty: fitted). *columns* [m], *raw* [m], *precision* [m, m]: the log(1 +
+    slowdown) of those aggressors, also the hardly determined ones, and their inverse covariance, all controls
+    integrated out (on this scale the likelihood is nearest to a normal one). *inflation* [F] is by how much the
+    clusters of the errors widened the variances. *base* maps a node type to the undisturbed execution in seconds;
+    *noise* is the standard deviation of the log; *drift* the mean residual of the newest time block over its
+    standard error.
     """
 
     victim: int
