@@ -207,9 +207,9 @@ def test_it_collects_and_learns_by_itself_and_shows_what_fails(tmp_path: Path) -
             wait_until(lambda: served.metric("colocation_source_rows_total", **by) == 1, PATIENCE)
             assert served.metric("colocation_source_failing", cluster="c1", source="usage") == 1
             wait_until(lambda: served.metric("colocation_job_runs_total", job="learn", outcome="ok") == 1, PATIENCE)
-            wait_until(lambda: served.metric("colocation_snapshot_loads_total") == 1)
-            wait_until(lambda: served.metric("colocation_node_cpu_allocatable_cores", node="n1") == 4)
+            wait_until(lambda: served.metric("colocation_snapshot_loads_total") == 1, PATIENCE)
+            wait_until(lambda: served.metric("colocation_node_cpu_allocatable_cores", node="n1") == 4, PATIENCE)
             store = Store(tmp_path / "store.duckdb")
             ended = "SELECT pod FROM placements WHERE cluster = 'c1' AND node = 'n1' AND ended IS NOT NULL"
-            wait_until(lambda: store.read(lambda con: con.execute(ended).fetchall()) == [("brief",)])
-            wait_until(lambda: httpx.get(served.url + "/readyz").json()["live"])
+            wait_until(lambda: store.read(lambda con: con.execute(ended).fetchall()) == [("brief",)], PATIENCE)
+            wait_until(lambda: httpx.get(served.url + "/readyz").json()["live"], PATIENCE)
