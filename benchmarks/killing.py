@@ -36,8 +36,10 @@ class Aftermath:
 def kill_repeatedly(directory: Path, kills: int, *, seed: int = 0, longest: float = 0.4) -> Aftermath:
     """Ingest batch after batch into a store in *directory* and kill the process *kills* times.
 
-    Each kill comes up to *longest* seconds after the start. After it the store is looked through, and the next
-    process begins again at a batch that the last one had: what was committed without a word of it comes twice.
+    The first kill comes as soon as a batch is acknowledged, which shows the machine's pace; each other up to
+    *longest* seconds after the start, or up to the time of three batches where that is longer. After it the store is
+    looked through, and the next process begins again at a batch that the last one had: what was committed without a
+    word of it comes twice.
     """
     rng = random.Random(seed)
     context = multiprocessing.get_context("forkserver")
@@ -45,14 +47,19 @@ def kill_repeatedly(directory: Path, kills: int, *, seed: int = 0, longest: floa
     store = Store(directory / "killed.duckdb")
     acknowledged = directory / "acknowledged"
     acknowledged.touch()
-    batches = [pages(directory / f"pages-{number}", RECORDS, page=1000, seed=number) for number in range(2 * kills)]
+    batches = [pages(directory / f"pages-{number}", RECORDS, page=1000, seed=number) for number in range(4 * kills)]
     first = 0
     found = Aftermath(kills, 0)
-    for _ in range(kills):
+    for number in range(kills):
         child = context.Process(target=_ingest_on, args=(store, batches, acknowledged, first))
         child.start()
         _wait_for(directory / "begun")
-        time.sleep(rng.uniform(0, longest))
+        if number:
+            time.sleep(rng.uniform(0, longest))
+        else:
+            began = time.monotonic()
+            _wait_for(acknowledged, size=1)
+            longest = max(longest, 3 * (time.monotonic() - began))
         if child.pid is not None:
             os.kill(child.pid, signal.SIGKILL)
         child.join()
@@ -101,9 +108,9 @@ def _ingest_on(store: Store, batches: list[list[Path]], acknowledged: Path, firs
                 log.write(b".")
 
 
-def _wait_for(path: Path) -> None:
+def _wait_for(path: Path, size: int = 0) -> None:
     until = time.monotonic() + 60
-    while not path.exists():
+    while not path.exists() or path.stat().st_size < size:
         if time.monotonic() > until:
             raise TimeoutError(f"{path} did not appear")
         time.sleep(0.002)
