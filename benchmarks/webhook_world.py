@@ -3,12 +3,15 @@
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from featurestore.snapshot import TABLES, Snapshot, empty
+from featurestore.store import published
 
 CLUSTER = "bench"
 
@@ -64,6 +67,12 @@ def snapshot(nodes: int, pods: int, functions: int, pairs: int, seed: int = 0) -
             activations=[1000] * functions, p50_ms=rng.uniform(5, 500, functions),
             p95_ms=rng.uniform(500, 900, functions),
         ),
+        "latencies": _table(
+            "latencies", 4 * functions, cluster=[CLUSTER] * 4 * functions,
+            function=[name for name in known for _ in range(4)], node_type=[f"t{n}" for n in range(4)] * functions,
+            node=[""] * 4 * functions, activations=[500] * 4 * functions, p50_ms=rng.uniform(5, 500, 4 * functions),
+            p95_ms=rng.uniform(500, 900, 4 * functions),
+        ),
         "placements": _table(
             "placements", pods, cluster=[CLUSTER] * pods, uid=[f"uid-{n}" for n in range(pods)],
             namespace=["openwhisk"] * pods, pod=[f"pod-{n}" for n in range(pods)], node=[names[n] for n in where],
@@ -80,6 +89,12 @@ def snapshot(nodes: int, pods: int, functions: int, pairs: int, seed: int = 0) -
     }  # fmt: skip
     blank = empty(now, "bench-1")
     return Snapshot(blank.version, now, (CLUSTER,), {}, {}, {**blank.tables, **tables})
+
+
+def publish(path: str, arguments: tuple[int, int, int, int, int]) -> None:
+    """Write the snapshot of these *arguments* to *path*, under a version of its own."""
+    made = snapshot(*arguments)
+    published.write(replace(made, version=f"bench-{arguments[-1] + 1}"), Path(path))
 
 
 def reviews(count: int, functions: int, seed: int = 1, size: int = 6000) -> Iterator[bytes]:
@@ -109,7 +124,7 @@ def reviews(count: int, functions: int, seed: int = 1, size: int = 6000) -> Iter
             },
         }
         request = {
-            "uid": f"{number:08d}-0000-4000-8000-000000000000",
+            "uid": f"{number:08d}-0000-4000-8000-{seed:012d}",
             "kind": {"group": "", "version": "v1", "kind": "Pod"},
             "resource": {"group": "", "version": "v1", "resource": "pods"},
             "name": pod_name,

@@ -241,16 +241,14 @@ def _remarks(request: Request, view: View, combined: Combined, stale: bool) -> I
 
 
 def _ranked(view: View, advices: Iterable[Advice], combined: Combined, policy: Policy) -> tuple[RankedNode, ...]:
-    measures = [measure for advice in advices for measure in advice.measures()]
+    best = combined.ranked(policy.ranked)
+    told: list[list[str]] = [[] for _ in best]
+    for measure in (measure for advice in advices for measure in advice.measures()):
+        for sentences, value in zip(told, measure.values[best].tolist(), strict=True):
+            if value == value:
+                sentences.append(measure.sentence.format(value))
+    scores = combined.scores[best].tolist()
     return tuple(
-        RankedNode(
-            view.nodes.names[node],
-            shown(float(combined.scores[node])),
-            tuple(
-                measure.sentence.format(measure.values[node])
-                for measure in measures
-                if measure.values[node] == measure.values[node]
-            ),
-        )
-        for node in combined.ranked(policy.ranked).tolist()
+        RankedNode(view.nodes.names[node], shown(score), tuple(sentences))
+        for node, score, sentences in zip(best.tolist(), scores, told, strict=True)
     )

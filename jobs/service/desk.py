@@ -12,7 +12,7 @@ import msgspec
 from featurestore.store.decisions import Decision
 from jobs.service import shape
 from jobs.service.decide import Decided
-from jobs.service.prepared import PLACE, Prepared
+from jobs.service.prepared import PLACE, Prepared, Spent
 from jobs.service.reservations import Reservations
 from jobs.service.review import AdmissionRequest, encode_patch
 from jobs.service.routes import RecommendationRequest
@@ -38,11 +38,13 @@ class Desk:
         state: State[View],
         policy: Policy,
         reservations: Reservations,
+        spent: Spent | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._state = state
         self._policy = policy
         self._reservations = reservations
+        self._spent = spent or Spent()
         self._now = now
         self._names = shape.Names.of(policy)
         self._view: View | None = None
@@ -93,8 +95,9 @@ class Desk:
         return prepared
 
     def _prepare(self, review: AdmissionRequest, view: View, at: datetime) -> Prepared:
-        request = self._request(_OBJECT.decode(review.object), view, review.namespace)
-        return Prepared(answer(request, view, self._policy, decision=PLACE, at=at))
+        with self._spent:
+            request = self._request(_OBJECT.decode(review.object), view, review.namespace)
+            return Prepared(answer(request, view, self._policy, decision=PLACE, at=at), self._spent)
 
     def _alone(self, review: AdmissionRequest, at: datetime) -> Decided:
         """Decide about a pod that is asked about again, and carries its first decision, by itself.

@@ -20,6 +20,7 @@ from jobs.service.desk import Desk
 from jobs.service.live import Live
 from jobs.service.metrics import Metrics
 from jobs.service.periodic import Periodic
+from jobs.service.prepared import Spent
 from jobs.service.reservations import Reservations
 from jobs.service.routes import Readiness
 from jobs.service.spool import Spool
@@ -51,8 +52,9 @@ class Process:
         tally = counts.read(directory / f"serving-{slot}.json") if directory is not None else counts.Tally()
         self.reservations = Reservations()
         self.live = _live(settings, cluster, policy, self.reservations)
+        spent = Spent()
         views = Views(cluster, policy, self.reservations, lambda: self.live)
-        self.state: State[View] = State(settings.store.snapshot, cluster, views, self._changes)
+        self.state: State[View] = State(settings.store.snapshot, cluster, views, self._changes, lambda: spent.seconds)
         self.metrics = Metrics(tally, directory, slot, serve.metrics_pairs)
         self.metrics.loads = lambda: (self.state.loads, self.state.failures)
         if self.live is not None:
@@ -63,7 +65,7 @@ class Process:
         self._history = kept
         self.spool = Spool(kept.keep, tally.lost)
         self._housekeeping = Periodic("housekeeping", _HOUSEKEEPING, self._keep_house(token), finally_=True)
-        desk = Desk(self.state, policy, self.reservations)
+        desk = Desk(self.state, policy, self.reservations, spent)
         self.app = create_app(
             Parts(
                 snapshot=lambda: self.state.current.snapshot,

@@ -45,14 +45,15 @@ class Current(Generic[V]):
 class State(Generic[V]):
     """Holds the current moment and replaces it when the snapshot file or the live cluster changed.
 
-    Changes of the live cluster are taken up every two seconds, and never so often that preparing takes more than a
-    tenth of one core.
+    Changes of the live cluster are taken up every two seconds, and never so often that preparing views, and answers
+    from them, takes more than a tenth of one core; but every ten seconds in any case.
     """
 
     POLL = 0.25
     SHARE = 0.1
     SHORTEST = 2.0
     RETRY = 5.0
+    LONGEST = 10.0
     LONG = 0.1
 
     def __init__(
@@ -61,11 +62,13 @@ class State(Generic[V]):
         cluster: str,
         prepare: Prepare[V],
         changes: Callable[[], int] = lambda: 0,
+        answering: Callable[[], float] = lambda: 0.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Load what is there; an absent or damaged file is an empty snapshot, and taken up once it is whole.
 
-        *changes* returns a number that differs after any change of the live cluster.
+        *changes* returns a number that differs after any change of the live cluster, *answering* the seconds that
+        were spent so far on answers that a new view makes necessary.
         """
         self.cluster = cluster
         self.failures = 0
@@ -73,6 +76,8 @@ class State(Generic[V]):
         self._path = path
         self._prepare = prepare
         self._count = changes
+        self._answering = answering
+        self._answered = 0.0
         self._now = now
         self._seen: Signature = (None,)
         self._changes = 0
@@ -123,6 +128,7 @@ class State(Generic[V]):
                 gc.freeze()  # what was just built lives long: no collection needs to walk over it
             gc.enable()
             self._earliest = time.monotonic() + max(self.SHORTEST, took / self.SHARE)
+            self._answered = self._answering()
         if fresh:
             self._settle(fresh, took)
         return True
@@ -154,7 +160,10 @@ class State(Generic[V]):
         return snapshot
 
     def _due(self) -> bool:
-        return self._count() != self._changes and time.monotonic() >= self._earliest
+        if self._count() == self._changes or (now := time.monotonic()) < self._earliest:
+            return False
+        spent = self._answering() - self._answered
+        return now >= self._earliest + min(max(spent / self.SHARE - self.SHORTEST, 0.0), self.LONGEST - self.SHORTEST)
 
     def _settle(self, snapshot: Snapshot, took: float) -> None:
         for listener in self._listeners:

@@ -74,13 +74,16 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
         candidates=clear,
         scores=_scores(view, known),
         terms=terms,
-        reasons=lambda: [
-            Reason(NAME, because(each), each) for each in (view.pairs.evidence(row) for row, _, _ in known.shown)
-        ],
+        reasons=lambda: view.pairs.memo.once(("reasons", *key), lambda: _reasons(view, known)),
         measures=lambda: _measures(view, known),
         firm=False,
         otherwise=known.wishes,
     )
+
+
+def _reasons(view: View, known: _Known) -> tuple[Reason, ...]:
+    found = (view.pairs.evidence(row) for row, _, _ in known.shown)
+    return tuple(Reason(NAME, because(each), each) for each in found)
 
 
 def _known(request: Request, view: View, policy: Policy) -> _Known:
@@ -117,7 +120,7 @@ def _scores(view: View, known: _Known) -> Sparse:
     """Grade the nodes on which somebody would lose something; all others are as good as can be."""
     at, loss = _losses(view, known.both)
     lost: Scores = np.bincount(at, loss, len(view.nodes)).astype(np.float64, copy=False)
-    ids = np.flatnonzero(lost)
+    ids = np.flatnonzero(lost > 0)
     return Sparse(_ALONE, ids, graded("company", 1.0 / (1.0 + lost[ids])))
 
 

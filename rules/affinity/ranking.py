@@ -57,7 +57,7 @@ def _sizes(scores: Scores, named: int) -> list[int]:
     but the worst few, of which names are no more than *named*.
     """
     falls = scores[:-1] - scores[1:]
-    ends = np.flatnonzero(falls)  # the last of each distinct score above the lowest
+    ends = np.flatnonzero(falls > 0)  # the last of each distinct score above the lowest
     if len(ends) > _TERMS:
         widest = ends[np.argpartition(-falls[ends], _TERMS - 2)[: _TERMS - 2]]
         few = max(min(named, len(scores) // 8), 1)
