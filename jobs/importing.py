@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from featurestore.store import queries
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs import documents, tabular
@@ -31,8 +30,7 @@ _NODE_LISTS = ("List", "NodeList")
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What an import brought: *rows* new or changed, *duplicates* known before, *refused* records or objects that
-    cannot be used (the first of them in *refusals*), columns that were *ignored*; *expires* is set where activations
-    are already older than what is kept, and the next learning deletes those before it."""
+    cannot be used (the first of them in *refusals*), and columns that were *ignored*."""
 
     kind: str
     cluster: str
@@ -41,7 +39,6 @@ class Outcome:
     refused: int
     refusals: tuple[Refusal, ...]
     ignored: tuple[str, ...]
-    expires: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +76,6 @@ def run(
         ingest(held, cluster, batch, collected=at, overlap=settings.schedule.overlap, source="import")
         for batch in parsed.batches
     ]
-    kept_from = at - settings.store.retain_activations
-    oldest = held.read(lambda con: queries.oldest_activation(con, cluster)) if kind == "activations" else None
     refusals = tuple(refusal for batch in parsed.batches for refusal in batch.refused)
     return Outcome(
         kind,
@@ -90,7 +85,6 @@ def run(
         sum(each.refused for each in written) + len(refusals),
         refusals[:5],
         parsed.ignored,
-        kept_from if oldest is not None and oldest < kept_from else None,
     )
 
 

@@ -8,6 +8,8 @@ What the records hold, and habits of the original that the columns get right:
   no evidence of how long a good one takes;
 * sequences and conductors have no container, triggers neither: ``composite``. A trigger is what has no end (0 or
   none) and neither kind nor limits; it is kept, without an end and without a duration;
+* a run is ended at its time limit, so an ``end`` long past that (twice the limit and a minute) is not believed and
+  the run is kept without one;
 * the invokers' health actions are noise and left out.
 """
 
@@ -89,7 +91,10 @@ FROM given
 
 _JUDGED = """
 SELECT activation_id, function, coalesce(version, '') AS version, coalesce(kind, '') AS kind,
-    make_timestamptz(start_us) AS "start", CASE WHEN end_us >= start_us THEN make_timestamptz(end_us) END AS "end",
+    make_timestamptz(start_us) AS "start",
+    CASE WHEN end_us >= start_us AND (
+        coalesce(composite, false) OR coalesce(end_us - start_us <= 2000 * timeout_ms + 60000000, true)
+    ) THEN make_timestamptz(end_us) END AS "end",
     duration_ms, CASE WHEN isfinite(init_ms) AND init_ms >= 0 THEN init_ms END AS init_ms,
     CASE WHEN isfinite(wait_ms) THEN wait_ms END AS wait_ms, coalesce(status_code, -1) AS status_code,
     memory_mb, timeout_ms, concurrency, coalesce(composite, false) AS composite,

@@ -115,12 +115,6 @@ def addresses(con: DuckDBPyConnection, cluster: str) -> dict[str, str]:
     return {address: node for node, text in found for address in json.loads(text).values()}
 
 
-def oldest_activation(con: DuckDBPyConnection, cluster: str) -> datetime | None:
-    """Return when the first activation that is held of *cluster* started, or None where none is."""
-    row = con.execute("SELECT min(start) FROM activations WHERE cluster = ?", [cluster]).fetchone()
-    return row[0].astimezone(UTC) if row is not None and row[0] is not None else None
-
-
 def watermark(con: DuckDBPyConnection, cluster: str, source: str, scope: str = "") -> datetime | None:
     """Return up to when *source* is known in *scope*, or None before its first collection."""
     row = con.execute(
@@ -211,11 +205,17 @@ class Retention:
     decisions: timedelta = timedelta(days=90)
 
 
-#: What is deleted, as table, condition on the last moment that is kept, and the span that applies.
+#: What is deleted, as table, condition on the last moment that is kept, and the span that applies. An imported
+#: history may be old when it comes: an activation is kept that long after it was brought in, too.
 _RETAINED = (
     ("usage", '"at" < ?', "usage"),
-    ("activations", '"start" < ?', "activations"),
-    ("activation_use", '"start" < ?', "activations"),
+    ("activations", 'greatest("start", collected) < ?', "activations"),
+    (
+        "activation_use",
+        '"start" < ? AND NOT EXISTS (SELECT 1 FROM activations AS kept WHERE kept.cluster = activation_use.cluster'
+        ' AND kept.activation_id = activation_use.activation_id AND kept."start" = activation_use."start")',
+        "activations",
+    ),
     ("placements", "ended < ?", "placements"),
     ("node_specs", "valid_to < ?", "placements"),
     ("decisions", '"at" < ?', "decisions"),

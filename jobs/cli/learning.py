@@ -86,11 +86,6 @@ def import_(
         warn(f"{refusal.what}: {refusal.why}")
     if found.ignored:
         warn(f"columns not known and left out: {', '.join(found.ignored)}")
-    if found.expires is not None:
-        warn(
-            f"activations before {found.expires:%Y-%m-%d} are older than store.retain_activations: colocate learn"
-            " deletes them when it has learned; set it longer to keep them"
-        )
     if output in (Format.json, Format.yaml):
         typer.echo(document(found, output), nl=False)
     else:

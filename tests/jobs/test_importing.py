@@ -69,15 +69,6 @@ def test_importing_again_adds_nothing(bring, file, store):
     assert len(stored(store)) == 2
 
 
-def test_what_is_older_than_what_is_kept_is_told(bring, file, store):
-    day = int(NOW.timestamp() * 1000) - 30 * 86_400_000
-    young = file("young.csv", f"activation_id,function,start,end\na,ns/f,{day},{day + 5}\n")
-    assert bring("activations", young).expires is None
-    old = file("old.csv", f"activation_id,function,start,end\nb,ns/f,{day - 1},{day + 5}\n")
-    assert bring("activations", old).expires == NOW - dt.timedelta(days=30)
-    assert bring("activations", young, cluster="c2").expires is None
-
-
 def test_names_are_kept_as_they_are_and_unknown_columns_named(bring, file, store):
     path = file("a.csv", 'activation_id,colour,function,start,end\na,red,"Odd name, with/comma @1",0,5\n')
     assert bring("activations", path).ignored == ("colour",)

@@ -256,6 +256,16 @@ def test_a_record_larger_than_the_readers_own_limit(store: Store, tmp_path: Path
     assert put_pages(store, page(tmp_path / "large.json", [large])) == Written(rows=1)
 
 
+@pytest.mark.parametrize(("seconds", "believed"), [(60, True), (180, True), (181, False), (4e9, False)])
+def test_an_end_far_past_the_time_limit_is_not_believed(
+    store: Store, tmp_path: Path, seconds: float, believed: bool
+) -> None:
+    """With a limit of one minute: twice that and a minute more is the most."""
+    limited = notes(limits={"timeout": 60_000, "memory": 256}, kind="nodejs:20", path="guest/hello")
+    row = one(store, tmp_path, record(0, end=NOON_MS + int(seconds * 1000), annotations=limited))
+    assert (row["end"] is not None) == believed
+
+
 def test_health_actions_are_noise_and_counted(store: Store, tmp_path: Path) -> None:
     health = record(1, namespace="whisk.system", name="invokerHealthTestAction0", annotations=[])
     other = record(2, namespace="whisk.system", name="invokerHealthTestAction0", annotations=notes(path="guest/mine"))

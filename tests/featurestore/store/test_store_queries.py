@@ -6,7 +6,9 @@ import pytest
 
 from featurestore.store import queries
 from featurestore.store.duck import Store
+from featurestore.store.ingest import ingest
 from featurestore.store.queries import Retention, Run
+from pipeline.records import Batch
 from tests.support.stores import NOON, minutes, page, put, put_pages, record, select
 
 
@@ -112,6 +114,15 @@ def test_what_is_older_than_it_is_kept_goes(store: Store, tmp_path: Path) -> Non
     assert {table: count for table, count in gone.items() if count} == {"activations": 1, "usage": 1, "placements": 1}
     assert [int(text, 16) for (text,) in select(store, "SELECT activation_id FROM activations")] == [60]
     assert select(store, "SELECT uid FROM placements") == [("alive",)]
+
+
+def test_an_old_history_that_is_imported_is_kept_as_long_from_its_import_on(store: Store, tmp_path: Path) -> None:
+    files = (page(tmp_path / "p.json", [record(0), record(60)]),)
+    brought = NOON + minutes(600)
+    ingest(store, "east", Batch("activations", files=files), collected=brought, overlap=minutes(10))
+    keep = Retention(*[minutes(60)] * 4)
+    assert store.write(lambda con: queries.retain(con, brought + minutes(59), keep))["activations"] == 0
+    assert store.write(lambda con: queries.retain(con, brought + minutes(61), keep))["activations"] == 2
 
 
 def test_functions_are_what_ran_in_pods(store: Store, tmp_path: Path) -> None:
