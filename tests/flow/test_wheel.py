@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.wheel
+# One worker builds and installs once for all of them.
+pytestmark = [pytest.mark.wheel, pytest.mark.xdist_group("wheel")]
 
 PACKAGES = ("pipeline", "featurestore", "rules", "jobs")
 
