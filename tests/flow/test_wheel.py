@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-# One worker builds and installs once for all of them.
-pytestmark = [pytest.mark.wheel, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.wheel
 
 PACKAGES = ("pipeline", "featurestore", "rules", "jobs")
 
