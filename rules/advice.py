@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -48,21 +47,21 @@ class NodeNeed:
     alternatives: tuple[tuple[Expression, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NodeWish:
     """A preferred property of the node; *weight* 1..100."""
 
     weight: int
     expressions: tuple[Expression, ...]
 
-    @cached_property
+    @property
     def rendered(self) -> "Rendered":
         """The term as Kubernetes reads it."""
         preference = {"matchExpressions": [each.json for each in self.expressions]}
-        return Rendered.of({"weight": self.weight, "preference": preference})
+        return Rendered.of("node_preferred", {"weight": self.weight, "preference": preference})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PodTerm:
     """Affinity, or with *apart* anti-affinity, to pods with these labels; *weight* None where it is required."""
 
@@ -72,34 +71,59 @@ class PodTerm:
     weight: int | None
     across: bool = False
 
-    @cached_property
+    @property
     def rendered(self) -> "Rendered":
         """The term as Kubernetes reads it."""
+        place = ("anti" if self.apart else "pod") + ("_required" if self.weight is None else "_preferred")
         term: Json = {"labelSelector": {"matchExpressions": [each.json for each in self.expressions]}}
         if self.across:
             term["namespaceSelector"] = {}
         term["topologyKey"] = self.topology_key
-        return Rendered.of(term if self.weight is None else {"weight": self.weight, "podAffinityTerm": term})
+        return Rendered.of(place, term if self.weight is None else {"weight": self.weight, "podAffinityTerm": term})
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A term in plain JSON values, and its `fingerprint`; terms that last are rendered once."""
+class Rendered(msgspec.Struct, frozen=True, gc=False):
+    """A term in JSON, its `fingerprint`, and the list of `emission.Additions` that it belongs to.
 
-    json: Json
+    Terms of learned pairs are kept in this form: bytes, which no garbage collection has to walk over.
+    """
+
+    place: str
+    raw: msgspec.Raw
     fingerprint: str
 
     @classmethod
-    def of(cls, json: Json) -> "Rendered":
-        return cls(json, fingerprint(json))
+    def of(cls, place: str, json: Json) -> "Rendered":
+        """Render *json*."""
+        encoded = _canonical(json)
+        return cls(place, msgspec.Raw(encoded), _print(encoded))
+
+    @property
+    def json(self) -> "Json":
+        """The term in plain JSON values."""
+        found: Json = msgspec.json.decode(self.raw)
+        return found
+
+    @property
+    def required(self) -> bool:
+        """Whether the scheduler has to follow it."""
+        return self.place.endswith("_required")
 
 
 def fingerprint(term: Json) -> str:
     """Return eight hex digits that stay the same for equal terms, whatever the order of their fields."""
-    return hashlib.sha256(msgspec.json.encode(term, order="deterministic")).hexdigest()[:8]
+    return _print(_canonical(term))
 
 
-Term = NodeNeed | NodeWish | PodTerm
+def _canonical(term: Json) -> bytes:
+    return msgspec.json.encode(term, order="deterministic")
+
+
+def _print(encoded: bytes) -> str:
+    return hashlib.sha256(encoded).hexdigest()[:8]
+
+
+Term = NodeNeed | NodeWish | PodTerm | Rendered
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,16 +56,20 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sparse:
-    """Scores that are *usual* but for the names *ids* (each once), which have *values*."""
+    """Scores that are *usual* but for the names *ids* (each once), which have *values*.
 
-    usual: float
+    With *group_of*, a number for each name, *usual* has a score for each group of names.
+    """
+
+    usual: float | Scores
     ids: npt.NDArray[np.intp]
     values: Scores
+    group_of: Ids | None = None
 
     def dense(self, size: int) -> Scores:
         """Return one score a name."""
-        scores = np.full(size, self.usual)
-        scores[self.ids] = self.values
+        scores = np.zeros(size)
+        _add(scores, self)
         return scores
 
 
@@ -159,7 +163,17 @@ def combine(opinions: Sequence[Opinion], size: int, remaining: int = 1, shared: 
     firm = [one for one in (*mine, *shared.opinions) if one.firm]
     emptied = _conflict(firm, size) if hopeless and size else ()
     best = shared.best[allowed[shared.best]] if changed else shared.best
+    for one in opinions:
+        if isinstance(one.scores, Sparse) and one.scores.group_of is not None:
+            best = _grouped(best, np.asarray(one.scores.usual), one.scores.group_of)
     return Combined(allowed, scores, emptied, tuple(gave_way), _sorted(best, scores))
+
+
+def _grouped(ids: npt.NDArray[np.intp], scores: Scores, group_of: Ids) -> npt.NDArray[np.intp]:
+    """Bring together the *ids* of each group, those of the highest score first: most are then where they belong."""
+    rank = np.empty(len(scores), dtype=np.uint16)  # of so few bits that sorting takes time by their number only
+    rank[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
+    return ids[np.argsort(rank[group_of[ids]], kind="stable")]
 
 
 def _sorted(ids: npt.NDArray[np.intp], scores: Scores) -> npt.NDArray[np.intp]:
@@ -169,8 +183,9 @@ def _sorted(ids: npt.NDArray[np.intp], scores: Scores) -> npt.NDArray[np.intp]:
 
 def _add(scores: Scores, more: Scores | Sparse | None) -> None:
     if isinstance(more, Sparse):
-        scores += more.usual
-        scores[more.ids] += more.values - more.usual
+        before = scores[more.ids]
+        scores += more.usual if more.group_of is None else np.asarray(more.usual)[more.group_of]
+        scores[more.ids] = before + more.values
     elif more is not None:
         scores += more
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rules.advice import Advice, NodeNeed, PodTerm, Reason, Term
+from rules.advice import Advice, NodeNeed, NodeWish, Reason, Rendered, Term
 from rules.affinity.emission import additions
 from rules.affinity.merge import merge
 from rules.affinity.patch import json_patch
@@ -63,8 +64,8 @@ class Recommendation:
 class Answer:
     """What `answer` found for *request* in *view*: all that the pod waits for; `recommendation` tells the rest.
 
-    *outcome*, *cause*, *patch* and *affinity* are as in `Recommendation`. *top* are the numbers of the nodes on one
-    of which the pod is expected, the best first.
+    *outcome*, *cause*, *patch* and *affinity* are as in `Recommendation`, but that terms may be JSON text. *top* are
+    the numbers of the nodes on one of which the pod is expected, the best first.
     """
 
     request: Request
@@ -81,16 +82,22 @@ class Answer:
     outcome: str
     cause: str
 
-    def recommendation(self, decision: str) -> Recommendation:
-        """Return the whole answer, with its reasons and the ranked nodes; *decision* is the one that `answer` got."""
+    def recommendation(self, decision: str, *, raw: bool = False) -> Recommendation:
+        """Return the whole answer, with its reasons and the ranked nodes; *decision* is the one that `answer` got.
+
+        With *raw* affinity and patch are good for encoding alone.
+        """
+        affinity, patch = self.affinity, self.patch
+        if not raw:
+            affinity, patch = _PLAIN.decode(msgspec.json.encode((affinity, patch)))
         request = self.request
         return Recommendation(
             decision=decision,
             snapshot=self.view.version,
             mode=request.mode,
             satisfiable=self.satisfiable,
-            affinity=self.affinity,
-            patch=self.patch,
+            affinity=affinity,
+            patch=patch,
             nodes=()
             if self.combined is None
             else _ranked(self.view, self.advices.values(), self.combined, self.policy),
@@ -110,6 +117,7 @@ class Answer:
         yield from _of_rules(self.advices.values(), self.hopeless)
 
 
+_PLAIN: Final = msgspec.json.Decoder(tuple[dict[str, Any], tuple[dict[str, Any], ...]])
 _NOBODY: Final = np.zeros(0, dtype=np.intp)
 #: Rules that say the same for every pod that asks for the same: what they come to is worked out once.
 _SHARED: Final = ("usable", "capacity", "own", "least_loaded", "most_free")
@@ -160,7 +168,7 @@ def answer(request: Request, view: View, policy: Policy, *, decision: str, at: d
         top = ranked.top
     before = _changeable(request.pod)
     added = additions(terms, _labels(request, policy))
-    merged = merge(before, added, prefix=policy.label_prefix, decision=decision)
+    merged = merge(before, added, prefix=policy.label_prefix, decision=decision, raw=True)
     patch = () if request.mode == "observe" else tuple(json_patch(before, merged))
     return Answer(
         request=request,
@@ -198,7 +206,9 @@ def _changeable(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _required(term: Term) -> bool:
-    return isinstance(term, NodeNeed) or (isinstance(term, PodTerm) and term.weight is None)
+    if isinstance(term, (NodeNeed, NodeWish)):
+        return isinstance(term, NodeNeed)
+    return term.required if isinstance(term, Rendered) else term.weight is None
 
 
 def _labels(request: Request, policy: Policy) -> dict[str, str | None]:

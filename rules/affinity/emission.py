@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import product
 
-from rules.advice import Json, NodeNeed, NodeWish, Rendered, Term
+from rules.advice import Json, NodeNeed, Rendered, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,8 @@ def additions(terms: Iterable[Term], labels: dict[str, str | None]) -> Additions
         if isinstance(term, NodeNeed):
             needs.append(term)
             continue
-        if isinstance(term, NodeWish):
-            name = "node_preferred"
-        else:
-            name = ("anti" if term.apart else "pod") + ("_required" if term.weight is None else "_preferred")
-        rendered = term.rendered
-        found = lists.setdefault(name, [])
+        rendered = term if isinstance(term, Rendered) else term.rendered
+        found = lists.setdefault(rendered.place, [])
         if rendered.fingerprint not in prints or rendered not in found:
             prints.add(rendered.fingerprint)
             found.append(rendered)

@@ -37,8 +37,7 @@ def fastest(request: Request, view: View, policy: Policy) -> Advice:
 
 def _advice(function: int, name: str, view: View) -> Advice:
     medians = _medians(function, view)
-    here = np.unique(view.nodes.type_of)
-    found = np.concatenate((medians.by_type[here], medians.own))
+    found = np.concatenate((medians.by_type, medians.own))
     if np.isnan(found).all():
         return Advice(NAME)
     best = float(np.nanmin(found))
@@ -46,15 +45,9 @@ def _advice(function: int, name: str, view: View) -> Advice:
     usual = float(overall) if overall > 0 else float(np.nanmedian(_all(medians, view)))
     of_type = _grades(medians.by_type, best, usual)
     own = _grades(medians.own, best, usual)
-    scores: Scores | Sparse
-    if len(here) == 1:
-        scores = Sparse(float(of_type[here[0]]), medians.at, own)
-    else:
-        scores = of_type[view.nodes.type_of]
-        scores[medians.at] = own
     return Advice(
         NAME,
-        scores=scores,
+        scores=Sparse(of_type, medians.at, own, view.nodes.type_of),
         reasons=lambda: (Reason(NAME, _said(name, best, medians, view)),),
         measures=lambda: _measures(medians, view),
     )

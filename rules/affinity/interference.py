@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from rules.advice import Advice, Measure, Reason, Term
+from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term
 from rules.affinity.pods import against
 from rules.candidates import Candidates, Ids, Mask, Scores, Sparse
 from rules.explain import because
@@ -47,7 +47,7 @@ class _Known:
     causes: _Side
     both: _Side
     shown: tuple[tuple[int, float, int], ...]
-    wishes: tuple[Term, ...]
+    wishes: tuple[Rendered, ...]
 
 
 def interference(request: Request, view: View, policy: Policy) -> Advice:
@@ -60,7 +60,8 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
     if not len(known.suffers.rows) and not len(known.causes.rows):
         return Advice(NAME)
     strict = _strict_others(request, view, known, policy)
-    terms, clear = known.wishes, None
+    terms: tuple[Term, ...] = known.wishes
+    clear = None
     if strict.size:
         names = [view.functions.names[each] for each in strict.tolist()]
         strictly = set(strict.tolist())
@@ -74,7 +75,7 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
         candidates=clear,
         scores=_scores(view, known),
         terms=terms,
-        reasons=lambda: view.pairs.memo.once(("reasons", *key), lambda: _reasons(view, known)),
+        reasons=lambda: _reasons(view, known),
         measures=lambda: _measures(view, known),
         firm=False,
         otherwise=known.wishes,
@@ -95,7 +96,9 @@ def _known(request: Request, view: View, policy: Policy) -> _Known:
         for name in ("rows", "other", "weight", "cost", "direction")
     )
     both = _Side(rows, other, weight, cost * weight, direction)
-    return _Known(suffers, causes, both, tuple(shown), _wishes(request, view, shown, policy))
+    return _Known(
+        suffers, causes, both, tuple(shown), tuple(each.rendered for each in _wishes(request, view, shown, policy))
+    )
 
 
 def _sides(request: Request, view: View) -> tuple[_Side, _Side]:
@@ -195,7 +198,9 @@ def _domains_with(view: View, functions: Rows, topology_key: str) -> Mask:
     return np.isin(domains, occupied[occupied >= 0])
 
 
-def _wishes(request: Request, view: View, sure: Sequence[tuple[int, float, int]], policy: Policy) -> tuple[Term, ...]:
+def _wishes(
+    request: Request, view: View, sure: Sequence[tuple[int, float, int]], policy: Policy
+) -> tuple[PodTerm, ...]:
     """Prefer to stay away from each function by the cost of both directions, in steps of 25 of 100."""
     cost: dict[int, float] = {}
     for _, each, other in sure:

@@ -23,16 +23,17 @@ _LISTS: Final = (
 )
 
 
-def merge(pod: Mapping[str, Any], added: Additions, *, prefix: str, decision: str) -> Json:
+def merge(pod: Mapping[str, Any], added: Additions, *, prefix: str, decision: str, raw: bool = False) -> Json:
     """Return *pod* with *added* in it; *pod* itself is not changed.
 
     The annotation ``{prefix}/applied`` holds the fingerprints of what was added, by which a later run takes its own
-    earlier terms out again; ``{prefix}/decision`` names the decision, and is kept where the run changes nothing.
+    earlier terms out again; ``{prefix}/decision`` names the decision, and is kept where the run changes nothing. With
+    *raw* our terms stand in it as JSON text, which is quicker, and good for encoding alone.
     """
     metadata, spec = _object(pod, "metadata"), _object(pod, "spec")
     annotations, labels = _object(metadata, "annotations"), _object(metadata, "labels")
     earlier = frozenset(str(annotations.get(f"{prefix}/applied", "")).split(",")) - {""}
-    affinity, ours = _affinity(_object(spec, "affinity"), added, earlier)
+    affinity, ours = _affinity(_object(spec, "affinity"), added, earlier, raw)
     for key, value in added.labels.items():
         if value is None:
             labels.pop(key, None)
@@ -57,7 +58,7 @@ def merge(pod: Mapping[str, Any], added: Additions, *, prefix: str, decision: st
     return merged
 
 
-def _affinity(affinity: Json, added: Additions, earlier: frozenset[str]) -> tuple[Json, list[str]]:
+def _affinity(affinity: Json, added: Additions, earlier: frozenset[str], raw: bool) -> tuple[Json, list[str]]:
     """Return the merged affinity, and the fingerprints of our terms in it."""
     ours: list[str] = []
     if added.alternatives:
@@ -71,13 +72,13 @@ def _affinity(affinity: Json, added: Additions, earlier: frozenset[str]) -> tupl
         if not wanted and not standing:
             continue
         kept = [term for term in standing if not earlier or fingerprint(term) not in earlier]
-        new = [each for each in wanted if each.json not in kept]
+        new = [each for each in wanted if not kept or each.json not in kept]
         prints = [each.fingerprint for each in new]
         ours += prints
         if standing and sorted(map(fingerprint, standing)) == sorted([*map(fingerprint, kept), *prints]):
             continue  # all there already, wherever others have put theirs since
         if kept or new:
-            part[strength] = [*kept, *(each.json for each in new)]
+            part[strength] = [*kept, *(each.raw if raw else each.json for each in new)]
         else:
             del part[strength]
         _put(affinity, kind, part)
