@@ -1,0 +1,178 @@
+"""Answers from the desk: prepared once for many pods, each the same as one that is worked out for its pod alone."""
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.service import review
+from jobs.service.desk import Desk
+from jobs.service.prepared import PLACE
+from jobs.service.reservations import Reservations
+from jobs.service.state import Current
+from pipeline.objects import pod_of
+from rules.changes import Changes, updated
+from rules.policy import Policy
+from rules.recommend import recommend
+from rules.request import from_pod
+from rules.view import View
+from tests.support.service import review as reviewed
+from tests.support.worlds import NOW, World, critical, flow, node, running
+
+POLICY = Policy(
+    mode="prefer", namespaces={"quiet": "observe", "strict": "require"}, across=frozenset({"open"}),
+    excluded_namespaces=("kube-system",),
+)  # fmt: skip
+WORLD = World(
+    [node(f"n{each}", {"zone": f"z{each % 2}", "gpu": "yes"} if each == 1 else {}, cpu=4) for each in range(4)],
+    pods=[running("guest/batch", "n0", cpu=1.0), running("guest/hello", "n2")],
+    slowdowns={("guest/hello", "guest/batch"): 0.8, ("guest/batch", "guest/batch"): 0.4},
+    known=("guest/hello", "guest/batch", "guest/world"),
+    workflows=[flow(critical("hello", extraResources={"gpu": True}), {"name": "world"})],
+    load={"n0": 0.1, "n3": 0.7},
+)
+OWN = "colocation.internal"
+
+
+class Fixed:
+    """A state with one view at a time."""
+
+    cluster = "c1"
+
+    def __init__(self, view: View) -> None:
+        self.current: Current[View] = Current(WORLD.snapshot(), view, NOW, 0)
+
+    def show(self, view: View) -> None:
+        self.current = replace(self.current, view=view)
+
+
+SPEC = st.fixed_dictionaries(
+    {"containers": st.sampled_from([[{"name": "c", "resources": {"requests": {"cpu": cpu}}}] for cpu in ("1", "3")])},
+    optional={
+        "affinity": st.sampled_from(
+            (
+                None,
+                {},
+                {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}}},
+            )
+        ),
+        "nodeSelector": st.sampled_from((None, {"zone": "z0"})),
+        "tolerations": st.just([{"operator": "Exists"}]),
+    },
+)  # fmt: skip
+LABELS = st.dictionaries(
+    st.sampled_from(("openwhisk/action", "openwhisk/namespace", f"{OWN}/function", f"{OWN}/workflow", "app")),
+    st.sampled_from(("hello", "batch", "guest")),
+)
+ANNOTATIONS = st.dictionaries(
+    st.sampled_from(("workflow", f"{OWN}/action", f"{OWN}/mode", f"{OWN}/applied", "other")),
+    st.sampled_from(("w", "hello", "world", "observe", "12345678")),
+)
+PODS = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": st.sampled_from(("x", "inv-0-7-guest-hello", "inv-0-8-guest-batch", "inv-0-9-prewarm-1"))},
+            optional={
+                "labels": st.one_of(st.none(), LABELS),
+                "annotations": st.one_of(st.none(), ANNOTATIONS),
+                "ownerReferences": st.sampled_from(
+                    ([{"kind": "DaemonSet", "name": "d", "controller": True}], [{"kind": "Job", "name": "guest"}])
+                ),
+            },
+        ),
+        "spec": SPEC,
+    }
+)
+NAMESPACES = st.sampled_from(("ow", "quiet", "strict", "open", "kube-system"))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[dict[str, Any], str] | None]:
+    """Reviews of pods that are often alike, None where the view changes."""
+    some = draw(st.lists(st.tuples(PODS, NAMESPACES), min_size=1, max_size=4))
+    return draw(st.lists(st.sampled_from([*some, None]), min_size=2, max_size=25))
+
+
+def asked(pod: dict[str, Any], namespace: str, number: int) -> review.AdmissionRequest:
+    body = reviewed(pod, uid=f"{number:08d}-0000-4000-8000-000000000000", namespace=namespace)
+    return review.decode(msgspec.json.encode(body)).request
+
+
+def given_patch(answer: bytes) -> list[Any]:
+    response = json.loads(answer)["response"]
+    patch: list[Any] = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
+    return patch
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories())
+def test_each_pod_gets_the_answer_that_is_worked_out_for_it_alone(steps):
+    state = Fixed(WORLD.view())
+    desk = Desk(state, POLICY, Reservations(), now=lambda: NOW)
+    for number, step in enumerate(steps):
+        if step is None:
+            came = (running("guest/hello", f"n{number % 4}", number, cpu=1.0),)
+            state.show(updated(state.current.view, NOW, Changes(came=came)))
+            continue
+        pod, namespace = step
+        request = asked(pod, namespace, number)
+        decided = desk.decide(request, NOW, dry_run=True)
+        view = state.current.view
+        expected = recommend(
+            from_pod(pod, pod_of(pod), view, namespace=namespace, cluster="c1", policy=POLICY), view, POLICY,
+            decision=request.uid, at=NOW,
+        )  # fmt: skip
+        patch = given_patch(decided.answer(request.uid))
+        assert jsonpatch.apply_patch(pod, patch) == jsonpatch.apply_patch(pod, list(expected.patch))
+        assert (decided.kept.mode, decided.kept.outcome) == (expected.mode, expected.outcome)
+        assert decided.kept.function == expected.function
+        assert decided.reason == (expected.cause or "none")
+        document = msgspec.json.decode(msgspec.json.encode(decided.record().document))
+        assert document == msgspec.json.decode(msgspec.json.encode(expected))
+
+
+def _hello() -> dict[str, Any]:
+    labels = {"openwhisk/namespace": "guest", "openwhisk/action": "hello"}
+    return {"metadata": {"name": "x", "labels": labels}, "spec": {"containers": [{"name": "c", "resources": {}}]}}
+
+
+def test_a_burst_of_fifty_pods_does_not_all_go_to_one_node():
+    requests = {"requests": {"cpu": "500m"}}
+    pod = _hello() | {"spec": {"containers": [{"name": "c", "resources": requests}]}}
+    book = Reservations()
+    desk = Desk(Fixed(replace(WORLD, load={}).view()), POLICY, book, now=lambda: NOW)
+    for number in range(24):
+        desk.decide(asked(pod, "ow", number), NOW, dry_run=False)
+    by_node = dict.fromkeys(("n0", "n1", "n2", "n3"), 0)
+    for reservation in book.current():
+        by_node[reservation.node] += 1
+    # 4 cores each, one of n0's taken: 8 pods of half a core fit on a node, 6 on n0; n0 disturbs and comes last.
+    assert sum(by_node.values()) == 24
+    assert by_node["n1"] == by_node["n2"] == by_node["n3"] == 8
+
+
+@pytest.mark.parametrize("uid", ["u-1", 'odd "uid"', "é" * 36, "00000000-0000-4000-8000-000000000000"])
+def test_whatever_the_uid_is_the_answer_and_the_annotation_bear_it(uid):
+    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), now=lambda: NOW)
+    request = msgspec.structs.replace(asked(_hello(), "ow", 1), uid=uid)
+    answer = desk.decide(request, NOW, dry_run=True).answer(uid)
+    assert json.loads(answer)["response"]["uid"] == uid
+    patched = jsonpatch.apply_patch(_hello(), given_patch(answer))
+    assert patched["metadata"]["annotations"][f"{OWN}/decision"] == uid
+
+
+def test_a_pod_that_holds_the_placeholder_itself_is_decided_alone():
+    pod = _hello()
+    pod["metadata"]["annotations"] = {"workflow": PLACE}
+    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), now=lambda: NOW)
+    decided = desk.decide(asked(pod, "ow", 1), NOW, dry_run=True)
+    metadata = jsonpatch.apply_patch(pod, given_patch(decided.answer("u")))["metadata"]
+    assert metadata["annotations"]["workflow"] == PLACE
+    assert PLACE not in metadata["annotations"][f"{OWN}/decision"]
