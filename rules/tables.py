@@ -116,7 +116,10 @@ def function_names(tables: Mapping[str, pa.Table]) -> set[str]:
         ("functions", "function"), ("pairs", "victim"), ("pairs", "aggressor"), ("placements", "function"),
         ("busyness", "function"), ("latencies", "function"),
     )  # fmt: skip
-    return {name for table, column in places for name in pc.unique(tables[table][column]).to_pylist() if name}
+    every = pa.chunked_array([pc.unique(tables[table][column].cast(pa.string())) for table, column in places])
+    names = pc.unique(every)
+    parts = (names.slice(first, _PART) for first in range(0, len(names), _PART))
+    return {name for part in parts for name in part.to_pylist() if name}
 
 
 def functions(table: pa.Table, names: set[str], workflows: Iterable[Workflow]) -> Functions:
