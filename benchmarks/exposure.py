@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.figures import Figure, Timing, interleaved
-from featurestore.exposure import Exposure, sweep
-from featurestore.sweep import Codes, Ints
+from featurestore.exposure.kernels import Codes, Ints
+from featurestore.exposure.sweep import Exposure, sweep
 
 _NODES = 100
 _FUNCTIONS = 40

@@ -18,9 +18,9 @@ from scipy import stats
 from benchmarks import simulator
 from benchmarks.figures import Figure, table
 from benchmarks.worlds import designs, naive_ratio, pair_table
-from featurestore.decision import PairTable
-from featurestore.evidence import Evidence
-from featurestore.transfer import predict
+from featurestore.interference.decision import PairTable
+from featurestore.interference.evidence import Evidence
+from featurestore.interference.transfer import predict
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

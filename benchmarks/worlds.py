@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.simulator import Records
-from featurestore import concurrency
-from featurestore.decision import PairTable
-from featurestore.evidence import Options, VictimDesign, VictimFit
-from featurestore.exposure import sweep
-from featurestore.interference import fit_victim
-from featurestore.pairs import learn
+from featurestore.exposure.sweep import sweep
+from featurestore.interference import concurrency
+from featurestore.interference.decision import PairTable
+from featurestore.interference.evidence import Options, VictimDesign, VictimFit
+from featurestore.interference.pairs import learn
+from featurestore.interference.victim import fit_victim
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

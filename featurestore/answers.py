@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from featurestore import profiles
 from featurestore.columnar import TEXT, TIME, named, quantiles
-from featurestore.decision import UNKNOWN, PairTable
+from featurestore.exposure.kernels import Floats, Ints
+from featurestore.interference.decision import UNKNOWN, PairTable
 from featurestore.profiles import AMOUNTS, RESOURCES, Profiles
 from featurestore.runs import Runs
 from featurestore.snapshot import TABLES
-from featurestore.sweep import Floats, Ints
 
 _HOUR = 3_600_000_000
 _LEVELS = (0.5, 0.95)

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurestore.exposure import OPEN
-from featurestore.sweep import Codes, Floats, Ints
+from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.exposure.sweep import OPEN
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 TIME = pa.timestamp("us", tz="UTC")

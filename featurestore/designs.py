@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from featurestore.columnar import codes, floats, micros
 from featurestore.compiled import compiled
-from featurestore.evidence import VictimDesign
-from featurestore.exposure import Exposure, group, sweep
+from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.exposure.sweep import Exposure, group, sweep
+from featurestore.interference.evidence import VictimDesign
 from featurestore.runs import Runs
-from featurestore.sweep import Codes, Floats, Ints
 
 
 def expose(runs: Runs) -> Exposure:

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from featurestore.attribution.series import pair
 from featurestore.columnar import codes, floats, integers, micros
-from featurestore.concurrency import build
+from featurestore.exposure.kernels import Floats, Ints
+from featurestore.interference.concurrency import build
 from featurestore.runs import Runs
-from featurestore.series import pair
-from featurestore.sweep import Floats, Ints
 
 RESOURCES = ("cpu", "memory", "network", "disk")
 AMOUNTS = ("cpu_cores", "memory_bytes", "network_bytes_per_s", "disk_bytes_per_s")

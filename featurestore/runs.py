@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from featurestore.attribution import CERTAIN, METHODS
+from featurestore.attribution.attribute import CERTAIN, METHODS
 from featurestore.columnar import codes, distinct, flags, floats, integers, micros
-from featurestore.exposure import OPEN
-from featurestore.sweep import Codes, Floats, Ints
+from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.exposure.sweep import OPEN
 
 Bools = npt.NDArray[np.bool_]
 

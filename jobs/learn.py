@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from duckdb import DuckDBPyConnection
 
 from featurestore.engines.local import Inputs, Learned, Options, learn
-from featurestore.evidence import Options as Estimation
+from featurestore.interference.evidence import Options as Estimation
 from featurestore.snapshot import Snapshot
 from featurestore.store import assemble, models, published, queries, use, windows
 from featurestore.store.duck import Store

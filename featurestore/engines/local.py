@@ -17,15 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
-from featurestore import answers, interference, pairs, profiles, use
-from featurestore.attribution import DEFAULT_STEP, attribute, counts
+from featurestore import answers, profiles
+from featurestore.attribution import use
+from featurestore.attribution.attribute import DEFAULT_STEP, attribute, counts
 from featurestore.columnar import codes, flags
-from featurestore.concurrency import Concurrency, build
 from featurestore.designs import designs, expose
-from featurestore.evidence import Options as Estimation
-from featurestore.evidence import VictimDesign, VictimFit
+from featurestore.exposure.kernels import Floats
+from featurestore.interference import pairs, victim
+from featurestore.interference.concurrency import Concurrency, build
+from featurestore.interference.evidence import Options as Estimation
+from featurestore.interference.evidence import VictimDesign, VictimFit
 from featurestore.runs import Runs, read
-from featurestore.sweep import Floats
 from pipeline.records import Workflow
 
 
@@ -62,7 +64,7 @@ class Options:
 @dataclass(frozen=True, slots=True)
 class Learned:
     """What one run learned: *tables* pairs, functions, latencies, busyness (`featurestore.snapshot.TABLES` less the
-    cluster), what activations *used* (`featurestore.use.USE`), counts by method of *attribution*, and *metrics* for
+    cluster), what activations *used* (`attribution.use.USE`), counts by method of *attribution*, and *metrics* for
     the model's record (JSON values)."""
 
     tables: Mapping[str, pa.Table]
@@ -142,7 +144,7 @@ def _fitted(
 
     with ThreadPoolExecutor(workers) as pool:
         for design in evidence:
-            waiting.append(pool.submit(interference.fit_victim, design, everywhere, options.estimation))
+            waiting.append(pool.submit(victim.fit_victim, design, everywhere, options.estimation))
             if len(waiting) > workers:
                 take()
         while waiting:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from featurestore.attribution.use import USE
 from featurestore.store.queries import arrow
-from featurestore.use import USE
 
 #: Rows that one transaction writes at most.
 PART = 250_000
@@ -18,7 +18,7 @@ _COLUMNS = ", ".join(f'"{name}"' for name in USE.names)
 
 
 def write(con: DuckDBPyConnection, cluster: str, rows: pa.Table) -> int:
-    """Write *rows* (`featurestore.use.USE`); return how many were new or said something else than before."""
+    """Write *rows* (`attribution.use.USE`); return how many were new or said something else than before."""
     con.register("measured", rows)
     con.execute(
         f"""

@@ -54,9 +54,9 @@ def interference(
 
 def _seen_together(held: Settings, pair: Mapping[str, Any]) -> None:
     """Say where and when the two of a pair met most; what the store cannot say is no error of the answer."""
+    from featurestore.interference.together import together
     from featurestore.store import use
     from featurestore.store.duck import Store
-    from featurestore.together import together
 
     if pair["window_start"] is None or not held.store.path.exists():
         return

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurestore.attribution import attribute, counts
+from featurestore.attribution.attribute import attribute, counts
 
 SECOND = 1_000_000
 TIME = pa.timestamp("us", tz="UTC")

@@ -9,7 +9,7 @@ import sys
 import numba.core.caching as caching
 caching.CacheImpl._locator_classes = []  # as in a container whose file system and home cannot be written
 import numpy as np
-from featurestore.exposure import sweep
+from featurestore.exposure.sweep import sweep
 one = np.zeros(2, np.int32)
 found = sweep(one, np.array([0, 5]), np.array([10, 15]), np.arange(2, dtype=np.int32), functions=2)
 sys.stdout.write(repr(found.values.tolist()))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featurestore.concurrency import build, mean
+from featurestore.interference.concurrency import build, mean
 
 
 def test_worked_by_hand():

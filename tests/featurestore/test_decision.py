@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from featurestore.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN, decide
-from featurestore.evidence import Options, VictimFit
-from featurestore.interference import fit_victim
-from featurestore.pairs import learn
+from featurestore.interference.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN, decide
+from featurestore.interference.evidence import Options, VictimFit
+from featurestore.interference.pairs import learn
+from featurestore.interference.victim import fit_victim
 from tests.support.victims import beside, design, stretched
 
 NAN = float("nan")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurestore.exposure import OPEN, Exposure, effective_overlaps, sweep
+from featurestore.exposure.sweep import OPEN, Exposure, effective_overlaps, sweep
 
 SECOND = 1_000_000
 A, B = 0, 1

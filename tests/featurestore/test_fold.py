@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from featurestore.evidence import Options
-from featurestore.fold import distance, empty, fold, linearise, reduce, renewed, solve
-from featurestore.interference import fit_victim
+from featurestore.interference.evidence import Options
+from featurestore.interference.fold import distance, empty, fold, linearise, reduce, renewed, solve
+from featurestore.interference.victim import fit_victim
 from tests.support.victims import beside, design, stretched
 
 DAY = 86_400.0

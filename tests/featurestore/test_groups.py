@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from featurestore.groups import GRID, TwoGroups, benjamini_hochberg, densities, likelihood, posterior, two_groups
+from featurestore.interference.groups import (
+    GRID,
+    TwoGroups,
+    benjamini_hochberg,
+    densities,
+    likelihood,
+    posterior,
+    two_groups,
+)
 
 #: The fifteen p values of Benjamini and Hochberg (1995), section 3.2: at .05 the first four are discoveries.
 PUBLISHED = (

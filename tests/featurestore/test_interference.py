@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from featurestore import concurrency
-from featurestore.evidence import Options
-from featurestore.interference import fit_victim, overlaps
-from featurestore.regression import Problem, fit
+from featurestore.interference import concurrency
+from featurestore.interference.evidence import Options
+from featurestore.interference.regression import Problem, fit
+from featurestore.interference.victim import fit_victim, overlaps
 from tests.support.victims import beside, design, stretched
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from featurestore.groups import LOG_GRID, TwoGroups, densities
-from featurestore.joint import integrated
+from featurestore.interference.groups import LOG_GRID, TwoGroups, densities
+from featurestore.interference.joint import integrated
 
 GROUPS = TwoGroups(*densities(0.012, np.log(0.25), 0.45, 0.05), 0.12, 1.0)
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featurestore.together import TOGETHER, together
+from featurestore.interference.together import TOGETHER, together
 
 TIME = pa.timestamp("us", tz="UTC")
 

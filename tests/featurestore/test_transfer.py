@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from featurestore.evidence import Evidence
-from featurestore.transfer import predict, scaled
+from featurestore.interference.evidence import Evidence
+from featurestore.interference.transfer import predict, scaled
 
 
 def town(seed, functions=30, seen=0.5):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from featurestore.attribution import attribute
-from featurestore.use import USE, measure
+from featurestore.attribution.attribute import attribute
+from featurestore.attribution.use import USE, measure
 
 SECOND = 1_000_000
 STEP = 10

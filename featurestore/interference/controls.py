@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featurestore.concurrency import Concurrency, mean
-from featurestore.evidence import Floats, Ints, Options, VictimDesign
+from featurestore.interference.concurrency import Concurrency, mean
+from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign
 
 #: The half of the records' resolution: what a duration of 0 ms stands for, seconds.
 HALF_MILLISECOND = 5e-4

@@ -1,7 +1,7 @@
 """Which pairs interfere: the fits of all victims, weighed together, become the table of pairs.
 
 Each pair is tested against the least effect that counts (Benjamini-Hochberg), held against its placebo, and given a
-probability and a shrunken slowdown by the two groups of `featurestore.groups`.
+probability and a shrunken slowdown by the two groups of `featurestore.interference.groups`.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from featurestore.evidence import Bools, Evidence, Floats, Ints, Options, VictimFit
-from featurestore.groups import LOG_GRID, TYPICAL, TwoGroups, benjamini_hochberg, likelihood, posterior, two_groups
-from featurestore.joint import integrated
+from featurestore.interference.evidence import Bools, Evidence, Floats, Ints, Options, VictimFit
+from featurestore.interference.groups import (
+    LOG_GRID,
+    TYPICAL,
+    TwoGroups,
+    benjamini_hochberg,
+    likelihood,
+    posterior,
+    two_groups,
+)
+from featurestore.interference.joint import integrated
 
 OBSERVED, PREDICTED, UNKNOWN, SHARED_CAUSE = "observed", "predicted", "unknown", "shared_cause"
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import linalg
 
-from featurestore.evidence import Floats
+from featurestore.interference.evidence import Floats
 
 
 def inverse(matrix: Floats) -> Floats:

@@ -7,8 +7,8 @@ for an aggressor is its likelihood with all others integrated out under their pr
 
 import numpy as np
 
-from featurestore.evidence import Floats
-from featurestore.gaussian import inverse
+from featurestore.interference.evidence import Floats
+from featurestore.interference.gaussian import inverse
 
 _ROUNDS = 8
 _DAMPING = 0.7

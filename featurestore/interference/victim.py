@@ -2,9 +2,9 @@
 
 How an engine uses it, for the functions 0..F-1 of one cluster::
 
-    concurrency = featurestore.concurrency.build(function, start, end, F)  # once, over all activations
+    concurrency = featurestore.interference.concurrency.build(function, start, end, F)  # once, over all activations
     fits = [fit_victim(design, concurrency, options) for design in designs]  # one per victim, any order, anywhere
-    table = featurestore.pairs.learn(fits, profiles, options)  # a featurestore.decision.PairTable
+    table = featurestore.interference.pairs.learn(fits, profiles, options)  # a decision.PairTable
 
 A `VictimDesign` holds only evidence: successful activations on a known node, no sequences or conductors. Their
 exposure counts every co-runner on the node, also failed ones. All times are seconds, all slowdowns fractions
@@ -28,10 +28,10 @@ the variances of the groups of random controls; Liang and Zeger, Biometrika 73 (
 import numpy as np
 from scipy import sparse
 
-from featurestore import controls as control
-from featurestore.concurrency import Concurrency
-from featurestore.evidence import Floats, Ints, Options, VictimDesign, VictimFit
-from featurestore.regression import Problem, fit
+from featurestore.interference import controls as control
+from featurestore.interference.concurrency import Concurrency
+from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign, VictimFit
+from featurestore.interference.regression import Problem, fit
 
 __all__ = ["Options", "VictimDesign", "VictimFit", "fit_victim", "overlaps"]
 
@@ -51,7 +51,7 @@ def fit_victim(
 ) -> VictimFit:
     """Fit one victim. Poor evidence never raises or warns: `VictimFit.reason` says why nothing is known.
 
-    *concurrency* is the whole cluster's (`featurestore.concurrency.build`); without it, or on a single node, there
+    *concurrency* is the whole cluster's (`concurrency.build`); without it, or on a single node, there
     is no placebo (NaN). Deterministic. Time O(n (m + q)^2) for m aggressors and q controls, memory O(n (m + q)).
     """
     options = options or Options()

@@ -1,6 +1,6 @@
 """The compiled sweep of one node: its events in order of time, each visiting only the functions that matter.
 
-Written for `featurestore.exposure`, which says what is computed. The state is a tuple of arrays, so that the sweep
+Written for `exposure.sweep`, which says what is computed. The state is a tuple of arrays, so that the sweep
 can stop when the output is full and go on after it has grown.
 """
 

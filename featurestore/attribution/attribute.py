@@ -23,11 +23,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurestore.attributing import Pods, place
+from featurestore.attribution.kernel import Pods, place
+from featurestore.attribution.series import samples
 from featurestore.columnar import TIME, codes, distinct, flags, floats, micros, named
-from featurestore.exposure import OPEN
-from featurestore.series import samples
-from featurestore.sweep import Ints
+from featurestore.exposure.kernels import Ints
+from featurestore.exposure.sweep import OPEN
 
 METHODS = ("exact", "node", "inferred", "ambiguous", "none", "given")
 EXACT, NODE, INFERRED, AMBIGUOUS, NONE, GIVEN = range(6)

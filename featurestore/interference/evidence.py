@@ -1,4 +1,4 @@
-"""The values that the interference estimator takes and gives (described at `featurestore.interference`)."""
+"""The values that the interference estimator takes and gives (described at `featurestore.interference.victim`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from featurestore.evidence import Bools, Floats
+from featurestore.interference.evidence import Bools, Floats
 
 #: The share of interfering pairs that prior probabilities are relative to.
 TYPICAL = 0.12

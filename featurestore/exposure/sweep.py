@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from featurestore.compiled import compiled
-from featurestore.sweep import Codes, Floats, Ints, advance, grouped, prepare
+from featurestore.exposure.kernels import Codes, Floats, Ints, advance, grouped, prepare
 
 #: The end of a run that has none.
 OPEN = int(np.iinfo(np.int64).max)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from featurestore.decision import PairTable, decide, evidence
-from featurestore.evidence import Floats, Options, VictimFit
-from featurestore.transfer import predict
+from featurestore.interference.decision import PairTable, decide, evidence
+from featurestore.interference.evidence import Floats, Options, VictimFit
+from featurestore.interference.transfer import predict
 
 #: Evidence and predictions sharpen each other; after so many rounds nothing moves.
 ROUNDS = 2

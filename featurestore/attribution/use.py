@@ -20,12 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from featurestore.attribution.series import Samples, samples
 from featurestore.columnar import TEXT, TIME, codes, distinct, flags, floats, micros
 from featurestore.compiled import compiled
-from featurestore.exposure import OPEN
+from featurestore.exposure.kernels import Floats, Ints
+from featurestore.exposure.sweep import OPEN
 from featurestore.profiles import METRICS
-from featurestore.series import Samples, samples
-from featurestore.sweep import Floats, Ints
 
 Bools = npt.NDArray[np.bool_]
 
@@ -70,7 +70,7 @@ def measure(
     """Return `USE` of the activations that ended at *since_us* or later, in their order; of all where it is None.
 
     *activations* and *placements* are the columns of the store's tables, *attributed* what
-    `featurestore.attribution.attribute` says of them, *usage* the samples of pods. Composites and triggers have no
+    `attribution.attribute` says of them, *usage* the samples of pods. Composites and triggers have no
     row. *latency_ms* leaves the initialisation out; *vcores* is the pod's CPU limit (null: no limit, or no pod);
     *memory_limit_bytes* the pod's limit, else the action's. O((n + samples) log n), and a visit for each step that a
     run touches.

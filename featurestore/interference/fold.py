@@ -1,6 +1,6 @@
 """What is known of one victim as a fold over blocks of days: sums at a recorded linearisation, folded in order.
 
-A full fit (`featurestore.interference.fit_victim`) gives the point around which the model is linear. Each day's
+A full fit (`victim.fit_victim`) gives the point around which the model is linear. Each day's
 evidence is then reduced once to normal equations of what lasts (the base of each node type, the slowdowns, the
 placebos); what belongs to the day alone (its drift, load, cold starts, nodes) is integrated out within it. The state
 is the sum of the blocks, in which old evidence gives way to new evidence of the same pair and to nothing else: a pair
@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from featurestore import controls
-from featurestore.concurrency import Concurrency
-from featurestore.evidence import Bools, Floats, Ints, Options, VictimDesign, VictimFit
-from featurestore.gaussian import inverse
-from featurestore.interference import overlaps
+from featurestore.interference import controls
+from featurestore.interference.concurrency import Concurrency
+from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign, VictimFit
+from featurestore.interference.gaussian import inverse
+from featurestore.interference.victim import overlaps
 
 #: Beliefs about what lasts, so weak that only coefficients without any evidence feel them.
 _BASE_SD = 10.0
@@ -157,7 +157,7 @@ def renewed(state: Block, keep: float = 0.1) -> Block:
 
 
 def solve(state: Block, point: Linearisation, options: Options | None = None) -> VictimFit:
-    """Return what the state says, in the form of a fit (for `featurestore.pairs.learn`)."""
+    """Return what the state says, in the form of a fit (for `featurestore.interference.pairs.learn`)."""
     options = options or Options()
     kinds, functions = len(point.types), len(point.slowdown)
     belief = np.concatenate(

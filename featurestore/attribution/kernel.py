@@ -1,13 +1,13 @@
-"""The compiled search for the pod that served an activation; the rules are those of `featurestore.attribution`."""
+"""The compiled search for the pod that served an activation; the rules are those of `attribute`."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from featurestore.attribution.series import Samples
 from featurestore.compiled import compiled
-from featurestore.exposure import OPEN, group
-from featurestore.series import Samples
-from featurestore.sweep import Codes, Floats, Ints
+from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.exposure.sweep import OPEN, group
 
 #: Mean CPU of the busiest candidate below which nothing is inferred from it, in cores.
 _BUSY = 0.01
@@ -34,7 +34,7 @@ def place(
     """Return method, pod, node (-1 where not certain) and needed skew of every activation (n,).
 
     *key* -1 is not looked for; *ready*, between start and end, is from when the pod must be its function's. Method
-    codes are those of `featurestore.attribution.METHODS`.
+    codes are those of `featurestore.attribution.attribute.METHODS`.
     """
     n = len(key)
     method = np.full(n, 4, np.int64)

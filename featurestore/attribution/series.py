@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from featurestore.columnar import TIME, codes, distinct, floats, micros
-from featurestore.exposure import OPEN
-from featurestore.sweep import Floats, Ints
+from featurestore.exposure.kernels import Floats, Ints
+from featurestore.exposure.sweep import OPEN
 
 
 class Samples(NamedTuple):

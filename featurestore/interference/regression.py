@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from featurestore.evidence import Floats, Ints, Options
-from featurestore.gaussian import inverse
+from featurestore.interference.evidence import Floats, Ints, Options
+from featurestore.interference.gaussian import inverse
 
 #: Smallest admitted 1 + sum of slowdowns: co-runners may seem to help, never to make a run vanish.
 _LEAST = 0.2

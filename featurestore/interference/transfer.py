@@ -20,8 +20,8 @@ import numpy as np
 from scipy import optimize, sparse, special
 from sklearn.ensemble import ExtraTreesRegressor
 
-from featurestore.evidence import Bools, Evidence, Floats, Ints
-from featurestore.gaussian import inverse
+from featurestore.interference.evidence import Bools, Evidence, Floats, Ints
+from featurestore.interference.gaussian import inverse
 
 #: Fewer informative pairs than this teach nothing that the common share does not say.
 _LEAST_PAIRS = 40
