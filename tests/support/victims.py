@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from featurestore.evidence import VictimDesign
+from featurestore.interference.evidence import VictimDesign
 
 
 def design(execution, exposure, *, victim=0, start=None, cold=None, node=None, node_type=None, **more):
