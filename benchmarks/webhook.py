@@ -30,6 +30,8 @@ ROUNDS = 5
 #: Snapshots that are swapped in while the answers of the last figure are timed.
 SWAPS = 3
 _SETTLED = 4.0
+#: Seconds to wait at most for what a server does in the background after its snapshot was taken up.
+_PATIENCE = 60
 
 
 class Target:
@@ -46,6 +48,14 @@ class Target:
         for task in Path(f"/proc/{self._pid}/task").iterdir():
             spent += int((task / "schedstat").read_text().split()[0])
         return spent / 1e9
+
+    def settle(self) -> None:
+        """Wait until it does nothing by itself any more."""
+        for _ in range(_PATIENCE):
+            before = self.cpu()
+            time.sleep(1.0)
+            if self.cpu() - before < 0.03:
+                return
 
     def ask(self, bodies: Sequence[bytes]) -> list[float]:
         """Post *bodies* one after the other; returns the seconds that each answer took."""
@@ -131,6 +141,7 @@ def run(scale: float) -> list[Figure]:
         with _serving("noop") as noop, _serving("webhook", str(config)) as webhook:
             noop.ask(known[:asked])
             webhook.ask(known)
+            webhook.settle()
             for number in range(ROUNDS):
                 fresh = new[number * asked // ROUNDS : (number + 1) * asked // ROUNDS]
                 rounds = (("noop", noop, known), ("webhook", webhook, known), ("first", webhook, fresh))

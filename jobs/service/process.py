@@ -27,6 +27,7 @@ from jobs.service.spool import Spool
 from jobs.service.state import State
 from jobs.service.tls import Protocol, context_of
 from jobs.service.views import Views
+from jobs.service.warming import Warming
 from jobs.supervisor.status import WatchStatus
 from pipeline import objects
 from pipeline.errors import ColocationError
@@ -65,6 +66,8 @@ class Process:
         self._history = kept
         self.spool = Spool(kept.keep, tally.lost)
         self._housekeeping = Periodic("housekeeping", _HOUSEKEEPING, self._keep_house(token), finally_=True)
+        warming = Warming(lambda: self.state.current.view, policy)
+        self._warming = Periodic("warming", _HOUSEKEEPING, warming.work)
         desk = Desk(self.state, policy, self.reservations, spent)
         self.app = create_app(
             Parts(
@@ -84,13 +87,13 @@ class Process:
 
     def start(self) -> None:
         """Start the threads."""
-        for part in (self.state, self.spool, self._housekeeping, self.live):
+        for part in (self.state, self.spool, self._housekeeping, self.live, self._warming):
             if part is not None:
                 part.start()
 
     def close(self) -> None:
         """Stop the threads; decisions that wait are written first."""
-        for part in (self.live, self.state, self.spool, self._housekeeping):
+        for part in (self._warming, self.live, self.state, self.spool, self._housekeeping):
             if part is not None:
                 part.close()
         self._history.close()
