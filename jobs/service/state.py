@@ -46,15 +46,14 @@ class State(Generic[V]):
     """Holds the current moment and replaces it when the snapshot file or the live cluster changed.
 
     Changes of the live cluster are taken up every two seconds, and never so often that preparing views, and answers
-    from them, takes more than a tenth of one core; but every ten seconds in any case.
+    from them, takes more than a twentieth of one core; but every ten seconds in any case.
     """
 
     POLL = 0.25
-    SHARE = 0.1
+    SHARE = 0.05
     SHORTEST = 2.0
     RETRY = 5.0
     LONGEST = 10.0
-    LONG = 0.1
 
     def __init__(
         self,
@@ -124,8 +123,11 @@ class State(Generic[V]):
                 return False
             self.current = Current(snapshot, view, now if fresh else self.current.loaded, self.current.number + 1)
             took = time.monotonic() - began
-            if fresh or took > self.LONG:
-                gc.freeze()  # what was just built lives long: no collection needs to walk over it
+            # What was built, and answered since, lives long and holds no cycles: no later collection is to walk over
+            # it, which would stop every thread. What dies is freed by its count all the same.
+            if not fresh:
+                gc.collect(1)
+            gc.freeze()
             gc.enable()
             self._earliest = time.monotonic() + max(self.SHORTEST, took / self.SHARE)
             self._answered = self._answering()

@@ -13,6 +13,7 @@ _FUNCTIONS: Final = 10_000
 #: So many functions are worked out, which takes a few milliseconds, and then so many seconds nothing is done.
 _BIT: Final = 10
 _PAUSE: Final = 0.01
+_FROZEN: Final = 200
 
 
 class Warming:
@@ -36,5 +37,7 @@ class Warming:
                 self._pause(_PAUSE)
                 if self._current().pairs is not view.pairs:
                     return
+            if number % _FROZEN == 0:
+                gc.freeze()  # it lives as long as the snapshot: no collection is to walk over it
         self._done = view.pairs
-        gc.freeze()  # it lives as long as the snapshot
+        gc.freeze()
