@@ -23,6 +23,12 @@ _TAIL: Final = b',"namespace":"","pod":""}'
 _SPREAD: Final = 50
 
 
+#: Of at least so many best nodes each may be expected to take several pods in turn before the answer is made anew:
+#: the scheduler spreads pods over them by itself.
+_MANY: Final = 10
+_TURNS: Final = 4
+
+
 class Spent:
     """Adds up the seconds of its blocks; each thread's own, so that waiting for another costs nothing."""
 
@@ -58,6 +64,7 @@ class Prepared:
         self._before, self._between, self._behind = _encoded(self.patch)
         names = answer.view.nodes.names
         self._nodes = [names[node] for node in answer.top[:_SPREAD].tolist()] if answer.outcome == "patched" else []
+        self._room = len(self._nodes) * (_TURNS if len(self._nodes) >= _MANY else 1)
         self.reserved: list[Reservation] = []
         self._answer: Answer | None = answer
         self._document: list[bytes] = []
@@ -65,8 +72,8 @@ class Prepared:
 
     @property
     def spent(self) -> bool:
-        """Whether a pod was expected on each of the best nodes, so that these may not be the best any more."""
-        return bool(self._nodes) and len(self.reserved) >= len(self._nodes)
+        """Whether so many pods were expected on the best nodes that these may not be the best any more."""
+        return bool(self._nodes) and len(self.reserved) >= self._room
 
     def reserve(self, decision: str) -> Reservation | None:
         """Expect the pod of *decision* on the next of the best nodes; None where the pod will not tell of it."""

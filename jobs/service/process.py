@@ -55,7 +55,14 @@ class Process:
         self.live = _live(settings, cluster, policy, self.reservations)
         spent = Spent()
         views = Views(cluster, policy, self.reservations, lambda: self.live)
-        self.state: State[View] = State(settings.store.snapshot, cluster, views, self._changes, lambda: spent.seconds)
+        self.state: State[View] = State(
+            settings.store.snapshot,
+            cluster,
+            views,
+            self._changes,
+            lambda: self.reservations.changes,
+            lambda: spent.seconds,
+        )
         self.metrics = Metrics(tally, directory, slot, serve.metrics_pairs)
         self.metrics.loads = lambda: (self.state.loads, self.state.failures)
         if self.live is not None:
@@ -119,7 +126,7 @@ class Process:
         return uvicorn.Server(config)
 
     def _changes(self) -> int:
-        return self.reservations.changes + (self.live.changes if self.live is not None else 0)
+        return self.live.changes if self.live is not None else 0
 
     def _keep_house(self, token: Token) -> Callable[[], None]:
         def work() -> None:

@@ -46,7 +46,8 @@ class State(Generic[V]):
     """Holds the current moment and replaces it when the snapshot file or the live cluster changed.
 
     Changes of the live cluster are taken up every two seconds, and never so often that preparing views, and answers
-    from them, takes more than a twentieth of one core; but every ten seconds in any case.
+    from them, takes more than a twentieth of one core; but every ten seconds in any case. Own reservations alone
+    are no hurry: pods that are alike are spread over the best nodes without a new view.
     """
 
     POLL = 0.25
@@ -61,13 +62,15 @@ class State(Generic[V]):
         cluster: str,
         prepare: Prepare[V],
         changes: Callable[[], int] = lambda: 0,
+        reserved: Callable[[], int] = lambda: 0,
         answering: Callable[[], float] = lambda: 0.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Load what is there; an absent or damaged file is an empty snapshot, and taken up once it is whole.
 
-        *changes* returns a number that differs after any change of the live cluster, *answering* the seconds that
-        were spent so far on answers that a new view makes necessary.
+        *changes* returns a number that differs after any change of the live cluster, *reserved* one that differs
+        after any of own reservations, *answering* the seconds that were spent so far on answers that a new view makes
+        necessary.
         """
         self.cluster = cluster
         self.failures = 0
@@ -75,6 +78,9 @@ class State(Generic[V]):
         self._path = path
         self._prepare = prepare
         self._count = changes
+        self._reserved = reserved
+        self._reservations = 0
+        self._latest = 0.0
         self._answering = answering
         self._answered = 0.0
         self._now = now
@@ -111,7 +117,7 @@ class State(Generic[V]):
             snapshot = fresh or self.current.snapshot
             # A collection in the midst of it would walk over all that is being built, and stop every thread.
             gc.disable()
-            self._changes = self._count()
+            self._changes, self._reservations = self._count(), self._reserved()
             now = self._now()
             try:
                 view = self._prepare(snapshot, self.cluster, now)
@@ -130,6 +136,7 @@ class State(Generic[V]):
             gc.freeze()
             gc.enable()
             self._earliest = time.monotonic() + max(self.SHORTEST, took / self.SHARE)
+            self._latest = max(self._earliest, time.monotonic() + self.LONGEST)
             self._answered = self._answering()
         if fresh:
             self._settle(fresh, took)
@@ -162,10 +169,11 @@ class State(Generic[V]):
         return snapshot
 
     def _due(self) -> bool:
-        if self._count() == self._changes or (now := time.monotonic()) < self._earliest:
+        changed, now = self._count() != self._changes, time.monotonic()
+        if now < self._earliest or not (changed or self._reserved() != self._reservations):
             return False
         spent = self._answering() - self._answered
-        return now >= self._earliest + min(max(spent / self.SHARE - self.SHORTEST, 0.0), self.LONGEST - self.SHORTEST)
+        return now >= self._latest or (changed and now >= self._earliest - self.SHORTEST + spent / self.SHARE)
 
     def _settle(self, snapshot: Snapshot, took: float) -> None:
         for listener in self._listeners:

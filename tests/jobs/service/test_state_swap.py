@@ -135,6 +135,26 @@ def test_changes_of_the_cluster_are_taken_up_but_not_at_once_again(
     assert state.current.number == number + 2
 
 
+def test_own_reservations_alone_and_costly_answers_are_taken_up_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, changes, reserved, seconds = [100.0], [0], [0], [0.0]
+    monkeypatch.setattr("jobs.service.state.time.monotonic", lambda: clock[0])
+    state = State(tmp_path / "none", "c1", _prepare, lambda: changes[0], lambda: reserved[0], lambda: seconds[0])
+    changes[0] = 1
+    assert state.refresh()
+    reserved[0] = 1
+    clock[0] += State.LONGEST - 0.5
+    assert not state.refresh()
+    clock[0] += 0.5
+    assert state.refresh()
+    changes[0], seconds[0] = 2, 5.0 * State.SHARE
+    clock[0] += 4.5
+    assert not state.refresh()
+    clock[0] += 0.5
+    assert state.refresh()
+
+
 def test_views_of_other_clusters_are_made_when_asked_for_and_kept_for_the_moment(tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
     published.write(_snapshot("v1"), path)
