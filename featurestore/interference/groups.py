@@ -15,8 +15,10 @@ from featurestore.interference.evidence import Bools, Floats
 #: The share of interfering pairs that prior probabilities are relative to.
 TYPICAL = 0.12
 
-#: Slowdowns that are weighed, and the same on the scale of the likelihood.
-GRID = np.concatenate([np.linspace(0.0, 0.1, 41), np.linspace(0.105, 0.5, 80), np.geomspace(0.51, 6.0, 50)])
+#: Slowdowns that are weighed, up to sixty times as long, and the same on the scale of the likelihood.
+GRID = np.concatenate(
+    [np.linspace(0.0, 0.1, 41), np.linspace(0.105, 0.5, 80), np.geomspace(0.51, 6.0, 50), np.geomspace(6.6, 60.0, 24)]
+)
 LOG_GRID = np.log1p(GRID)
 #: What each point of the grid stands for; the first one only for what lies above it.
 CELL = np.gradient(GRID) * np.where(GRID > 0, 1.0, 0.5)
