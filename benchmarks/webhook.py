@@ -160,7 +160,8 @@ def run(scale: float) -> list[Figure]:
     p99 = {side: float(np.percentile(taken, 99)) for side, taken in latencies.items()}
     slowest = max(swapping)
     return [
-        _against("CPU a request, function seen before", seen, floor, 1.5),
+        _against("CPU a request, function seen before, changes of the view among them", seen, floor, 1.5),
+        _against("the same, between two changes of the view", timing(sides["webhook"]), floor, 1.5),
         _against("CPU a request, the first of each function", timing([first]), floor, 3.0),
         _against("p99 of the latency", timing([p99["webhook"]]), timing([p99["noop"]]), 3.0),
         Figure("median wait for the first answer of each function", float(np.median(waited)) * 1e6, "us"),
