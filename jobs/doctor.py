@@ -14,6 +14,7 @@ from featurestore.store import published, queries
 from featurestore.store.duck import Store
 from jobs import wire
 from jobs.config import ClusterSettings, Settings
+from pipeline.clients.prometheus import PrometheusClient
 from pipeline.collectors import nodes, placements, usage_nodes, usage_pods, workflows
 from pipeline.columns import METRICS
 from pipeline.errors import ColocationError, SourceError
@@ -56,6 +57,10 @@ _FIXES = {
     "empty": "check that the exporter is scraped and that the query's labels match, or replace the query",
     "bad_query": "correct the configured query",
 }
+
+
+#: Scrapes that a step should hold.
+_SCRAPES = 4
 
 
 def examine(settings: Settings, now: datetime) -> Iterator[Finding]:
@@ -186,6 +191,7 @@ def _prometheus(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
         client.instant("vector(1)", now)
         yield Finding(cluster.name, "prometheus", "reach", "ok", client.url)
         step = settings.schedule.step
+        yield from _scrapes(cluster.name, client, step, now)
         window = Window(now - 3 * step, now)
         known = _addresses(settings, cluster.name)
         common: Usage = {"step": step, "queries": given.queries, "match": given.match}
@@ -196,6 +202,19 @@ def _prometheus(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
         yield from _metrics(cluster.name, "pod", partial(usage_pods.collect, client, window, **common))
     finally:
         client.close()
+
+
+def _scrapes(cluster: str, client: PrometheusClient, step: timedelta, now: datetime) -> Iterator[Finding]:
+    """Check that a rate over a step has samples enough: it misses what happens between two of its windows."""
+    asked = f"quantile(0.5, count_over_time(up[{int(step.total_seconds())}s]))"
+    for series in client.instant(asked, now):
+        scrapes = float(series.values[-1])
+        few = scrapes < _SCRAPES
+        fix = f"make schedule.step at least {_SCRAPES} scrape intervals" if few else ""
+        said = (
+            f"half of the targets are scraped {scrapes:.0f} times in a step of {step.total_seconds():.0f} s or more"
+        )
+        yield Finding(cluster, "prometheus", "scrapes", "warning" if few else "ok", said, fix)
 
 
 def _metrics(cluster: str, scope: str, collect: Callable[[], Batch]) -> Iterator[Finding]:

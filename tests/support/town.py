@@ -185,7 +185,7 @@ key = "{KEY}"
 def _usage(asked: Asked, nodes: Sequence[str], pods: Sequence[Mapping[str, Any]]) -> str:
     """Answer a range query with the value 1 at each step, for each node or pod."""
     if "start" not in asked.query:
-        result: list[object] = [{"metric": {}, "value": [float(asked.query.get("time", 0)), "1"]}]
+        result: list[object] = [{"metric": {}, "value": [float(asked.query.get("time", 0)), "20"]}]
         return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
     start, end = (_seconds(asked.query[name]) for name in ("start", "end"))
     step = float(asked.query["step"].removesuffix("s"))

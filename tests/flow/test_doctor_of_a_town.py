@@ -1,0 +1,103 @@
+"""`colocate doctor` against a whole cluster of stand-ins: what it finds well, what it finds wrong, and what to do."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from jobs import config, doctor
+from tests.support.kube_server import status
+from tests.support.prometheus import needs_prometheus, start_prometheus
+from tests.support.town import Town, node, town
+from tests.support.web import Reply
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Town]:
+    with town(tmp_path) as made:
+        yield made
+
+
+def examined(place: Town) -> dict[tuple[str, str], doctor.Finding]:
+    settings = config.load(place.home / "colocate.toml")
+    store = settings.store.model_copy(
+        update={"path": place.database, "snapshot": place.home / "s.snapshot", "spool": place.home / "spool"}
+    )
+    found = doctor.examine(settings.model_copy(update={"store": store}), datetime.now(UTC))
+    return {(each.source, each.check): each for each in found}
+
+
+def test_a_healthy_cluster_has_no_failure_and_says_what_it_has(place: Town) -> None:
+    found = examined(place)
+    assert {each.verdict for each in found.values()} == {"ok", "warning"}
+    assert found["kubernetes", "list nodes"].said == "2 found"
+    assert found["kubernetes", "list pods"].said == "6 found"
+    assert found["kubernetes", "function labels"].said == "6 of 6 pods"
+    assert found["kubernetes", "disk_type"].said == "known of 2 of 2 nodes"
+    assert found["kubernetes", "network_bytes_per_s"].verdict == "warning", "no node carries the label"
+    assert found["prometheus", "node.cpu_cores"].said == "of 2 nodes"
+    assert found["prometheus", "pod.memory_bytes"].said == "of 6 pods"
+    assert found["openwhisk", "namespace guest"].said == "500 activations in the last hour"
+    assert all(each.fix for each in found.values() if each.verdict == "warning" and each.source != "store")
+
+
+def test_pods_without_the_labels_of_functions_are_told(place: Town) -> None:
+    pods = [json.loads(each) for each in place.kube.collections["/api/v1/pods"]]
+    for pod in pods:
+        pod["metadata"]["labels"] = {"app": "web"}
+    place.kube.put("/api/v1/pods", pods)
+    finding = examined(place)["kubernetes", "function labels"]
+    assert (finding.verdict, finding.said) == ("warning", "0 of 6 pods")
+    assert "kubernetes.function_labels" in finding.fix
+
+
+def test_an_account_that_may_not_list_pods_is_told_which_right_is_missing(place: Town) -> None:
+    place.kube.script.extend([None, *[status(403, "pods is forbidden")] * 3])
+    finding = examined(place)["kubernetes", "list pods"]
+    assert finding.verdict == "failed"
+    assert "list pods" in finding.fix
+
+
+def test_another_namespaces_key_is_told_and_not_shown(tmp_path: Path) -> None:
+    extra = '[[clusters.openwhisk.namespaces]]\nname = "other"\nkey = "user-of-guest:wordOfGuest"\n'
+    with town(tmp_path, extra=extra) as place:
+        found = examined(place)
+    assert found["openwhisk", "namespace guest"].verdict == "ok"
+    finding = found["openwhisk", "namespace other"]
+    assert (finding.verdict, finding.fix) == ("failed", "give a key or token that may read this")
+    assert "wordOfGuest" not in finding.said
+
+
+def test_a_base_metric_without_series_is_a_failure_and_an_optional_one_a_hint(place: Town) -> None:
+    place.usage.append(Reply('{"status":"success","data":{"resultType":"matrix","result":[]}}'))
+    found = examined(place)
+    assert found["prometheus", "node usage"].verdict == "failed"
+    assert "scraped" in found["prometheus", "node usage"].fix
+    assert found["kubernetes", "list nodes"].verdict == "ok", "one dead source costs only itself"
+
+
+def test_an_odd_node_is_told_and_the_others_count(place: Town) -> None:
+    odd = {**node("n7"), "status": {"allocatable": {"cpu": "16g"}}}
+    place.kube.put("/api/v1/nodes", [node("n0"), odd])
+    finding = examined(place)["kubernetes", "list nodes"]
+    assert finding.verdict == "warning"
+    assert finding.said.startswith("1 found, 1 unreadable")
+    assert "16g" in finding.said
+
+
+@needs_prometheus
+@pytest.mark.prometheus
+@pytest.mark.parametrize(("every", "verdict"), [(30, "ok"), (120, "warning")])
+def test_steps_too_short_for_the_scrapes_are_told(tmp_path: Path, every: int, verdict: str) -> None:
+    now = int(datetime.now(UTC).timestamp())
+    lines = [f'up{{instance="a:1"}} 1 {at}' for at in range(now - 3600, now, every)]
+    history = tmp_path / "history.openmetrics"
+    history.write_text("\n".join(["# TYPE up gauge", *lines, "# EOF", ""]), encoding="utf-8")
+    with start_prometheus(history) as url:
+        file = tmp_path / "colocate.toml"
+        file.write_text(f'[[clusters]]\nname = "edge"\n[clusters.prometheus]\nurl = "{url}"\n', encoding="utf-8")
+        found = {each.check: each for each in doctor.examine(config.load(file), datetime.fromtimestamp(now, UTC))}
+    assert found["scrapes"].verdict == verdict, found["scrapes"].said
+    assert ("schedule.step" in found["scrapes"].fix) == (verdict == "warning")
