@@ -152,10 +152,6 @@ class PrometheusClient:
         params = {} if at is None else {"time": repr(at.timestamp())}
         return answers.merge(self._ask(lambda: self._connect.custom_query(promql, params)), self._replica_labels)
 
-    def has(self, metric: str) -> bool:
-        """Whether any series of the name *metric* has a sample now."""
-        return bool(self.instant(f'count({{__name__="{metric}"}})'))
-
     def take_refused(self) -> tuple[Refusal, ...]:
         """The series that could not be used since this was last called."""
         taken, self._refused = tuple(self._refused), []

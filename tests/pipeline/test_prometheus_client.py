@@ -187,7 +187,7 @@ def test_no_server_is_temporary():
     with answering(lambda _: Reply(EMPTY)) as url:
         pass
     with pytest.raises(Temporary) as caught:
-        PrometheusClient(url).has("up")
+        PrometheusClient(url).instant("up")
     assert caught.value.reason == "connection"
 
 
