@@ -9,17 +9,13 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from pipeline.columns import TIME, schema
+
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-_TIME = pa.timestamp("us", tz="UTC")
-
-
-def _schema(**fields: pa.DataType) -> pa.Schema:
-    return pa.schema([pa.field(name, kind) for name, kind in fields.items()])
-
 
 #: Every table of a snapshot; amounts in base units, fractions in 0..1 unless overloaded.
 TABLES: Mapping[str, pa.Schema] = {
-    "nodes": _schema(
+    "nodes": schema(
         cluster=_TEXT,
         node=pa.string(),
         node_type=_TEXT,
@@ -37,9 +33,9 @@ TABLES: Mapping[str, pa.Schema] = {
         allocatable=pa.string(),
         cpu_used_cores=pa.float64(),
         memory_used_bytes=pa.float64(),
-        used_at=_TIME,
+        used_at=TIME,
     ),
-    "functions": _schema(
+    "functions": schema(
         cluster=_TEXT,
         function=pa.string(),
         node_type=_TEXT,
@@ -61,7 +57,7 @@ TABLES: Mapping[str, pa.Schema] = {
         p50_ms=pa.float64(),
         p95_ms=pa.float64(),
     ),
-    "latencies": _schema(
+    "latencies": schema(
         cluster=_TEXT,
         function=_TEXT,
         node_type=_TEXT,
@@ -70,7 +66,7 @@ TABLES: Mapping[str, pa.Schema] = {
         p50_ms=pa.float64(),
         p95_ms=pa.float64(),
     ),
-    "pairs": _schema(
+    "pairs": schema(
         cluster=_TEXT,
         victim=_TEXT,
         aggressor=_TEXT,
@@ -82,10 +78,10 @@ TABLES: Mapping[str, pa.Schema] = {
         probability=pa.float64(),
         effective_overlaps=pa.float64(),
         activations=pa.int64(),
-        window_start=_TIME,
-        window_end=_TIME,
+        window_start=TIME,
+        window_end=TIME,
     ),
-    "placements": _schema(
+    "placements": schema(
         cluster=_TEXT,
         uid=pa.string(),
         namespace=_TEXT,
@@ -93,28 +89,28 @@ TABLES: Mapping[str, pa.Schema] = {
         node=_TEXT,
         function=_TEXT,
         phase=_TEXT,
-        started=_TIME,
+        started=TIME,
         cpu_request_cores=pa.float64(),
         memory_request_bytes=pa.float64(),
         labels=pa.string(),
     ),
-    "busyness": _schema(  # mean number of activations of a function running at once on a node, last hour
+    "busyness": schema(  # mean number of activations of a function running at once on a node, last hour
         cluster=_TEXT,
         node=_TEXT,
         function=_TEXT,
         running=pa.float64(),
     ),
-    "workflows": _schema(cluster=_TEXT, namespace=_TEXT, workflow=pa.string(), document=pa.string()),
-    "health": _schema(
+    "workflows": schema(cluster=_TEXT, namespace=_TEXT, workflow=pa.string(), document=pa.string()),
+    "health": schema(
         cluster=_TEXT,
         source=_TEXT,
-        last_success=_TIME,
-        last_attempt=_TIME,
+        last_success=TIME,
+        last_attempt=TIME,
         outcome=_TEXT,
         reason=_TEXT,
         rows=pa.int64(),
         refused=pa.int64(),
-        watermark=_TIME,
+        watermark=TIME,
         rows_total=pa.int64(),
         errors_total=pa.int64(),
     ),

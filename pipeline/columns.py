@@ -7,18 +7,20 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-_TIME = pa.timestamp("us", tz="UTC")
+#: Times as every table has them.
+TIME = pa.timestamp("us", tz="UTC")
 
 
-def _schema(**fields: pa.DataType) -> pa.Schema:
+def schema(**fields: pa.DataType) -> pa.Schema:
+    """Return the schema of *fields*, in their order."""
     return pa.schema([pa.field(name, kind) for name, kind in fields.items()])
 
 
 #: One row a node of the whole list at *at*; nodes that are missing are gone.
-NODES = _schema(
+NODES = schema(
     node=pa.string(),
     uid=pa.string(),
-    at=_TIME,
+    at=TIME,
     node_type=pa.string(),
     ready=pa.bool_(),
     schedulable=pa.bool_(),
@@ -38,44 +40,44 @@ NODES = _schema(
 )
 
 #: One row a sample; *scope* is ``node`` or ``pod``; finite values only.
-USAGE = _schema(
-    scope=pa.string(), namespace=pa.string(), name=pa.string(), metric=pa.string(), at=_TIME, value=pa.float64()
+USAGE = schema(
+    scope=pa.string(), namespace=pa.string(), name=pa.string(), metric=pa.string(), at=TIME, value=pa.float64()
 )
 
 #: One row a pod that has a node, of the whole list at *at*; pods that are missing are gone.
 #: *started* is the kubelet's start, else creation. *ended* is null while the pod is not terminal.
 #: *function* is set where the label (or an unambiguous name) says so; *named* tells that the name already did.
 #: *function_from* is when a watch saw the label come; null where it is to be bounded by what was seen before.
-PLACEMENTS = _schema(
+PLACEMENTS = schema(
     uid=pa.string(),
     namespace=pa.string(),
     pod=pa.string(),
     node=pa.string(),
-    at=_TIME,
+    at=TIME,
     function=pa.string(),
     named=pa.bool_(),
-    started=_TIME,
-    ended=_TIME,
+    started=TIME,
+    ended=TIME,
     phase=pa.string(),
     cpu_limit_cores=pa.float64(),
     memory_limit_bytes=pa.float64(),
     cpu_request_cores=pa.float64(),
     memory_request_bytes=pa.float64(),
     labels=pa.string(),
-    function_from=_TIME,
+    function_from=TIME,
 )
 
 #: One row a workflow object of the whole list.
-WORKFLOWS = _schema(namespace=pa.string(), workflow=pa.string(), document=pa.string())
+WORKFLOWS = schema(namespace=pa.string(), workflow=pa.string(), document=pa.string())
 
 #: One row an imported activation; what an OpenWhisk page gives the store extracts itself.
-ACTIVATIONS = _schema(
+ACTIVATIONS = schema(
     activation_id=pa.string(),
     function=pa.string(),
     version=pa.string(),
     kind=pa.string(),
-    start=_TIME,
-    end=_TIME,
+    start=TIME,
+    end=TIME,
     duration_ms=pa.float64(),
     init_ms=pa.float64(),
     wait_ms=pa.float64(),
@@ -91,7 +93,7 @@ ACTIVATIONS = _schema(
 )
 
 #: One row a declared or imported profile of a function on a node type ('' = every type); per second busy.
-PROFILES = _schema(
+PROFILES = schema(
     function=pa.string(),
     node_type=pa.string(),
     cpu_cores=pa.float64(),
