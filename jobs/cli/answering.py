@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.common import Cluster, cluster_of, settings, snapshot, utc_now
+from jobs.cli.common import DONE, NO, Cluster, cluster_of, settings, snapshot, utc_now
 from jobs.cli.output import Format, document, line, rows
 from jobs.config import Mode
 from pipeline.errors import BadInput
@@ -62,7 +62,7 @@ def recommend(
         answer(manifest, known, policy, cluster=chosen, namespace=namespace, at=utc_now()) for manifest in manifests
     ]
     typer.echo(_shown(answers, output), nl=False)
-    raise typer.Exit(0 if all(each.recommendation.satisfiable for each in answers) else 1)
+    raise typer.Exit(DONE if all(each.recommendation.satisfiable for each in answers) else NO)
 
 
 def _standard_input() -> str:

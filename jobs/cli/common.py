@@ -14,6 +14,9 @@ from featurestore.store import published
 from jobs import config
 from jobs.cli.output import Format, line
 
+#: Exit codes: done; the answer is no; bad input or configuration; some of the work failed and the rest was done.
+DONE, NO, BAD, PARTLY = 0, 1, 2, 3
+
 Output = Annotated[Format, typer.Option("--output", "-o", help="form of the answer")]
 Cluster = Annotated[str | None, typer.Option("--cluster", help="name of the cluster; default: the only one")]
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, TaskID
 
-from jobs.cli.common import Output, progress_bar, settings, utc_now, warn
+from jobs.cli.common import DONE, PARTLY, Output, progress_bar, settings, utc_now, warn
 from jobs.cli.output import Format, document, rows
 from pipeline.errors import BadInput
 
@@ -105,7 +105,7 @@ def doctor(context: typer.Context, output: Output = Format.table) -> None:
         typer.echo(
             rows(columns, ({name: getattr(each, name) for name in columns} for each in found), output), nl=False
         )
-    raise typer.Exit(3 if any(each.verdict == "failed" for each in found) else 0)
+    raise typer.Exit(PARTLY if any(each.verdict == "failed" for each in found) else DONE)
 
 
 def _advance(bar: Progress, task: TaskID) -> Callable[[int, int], None]:

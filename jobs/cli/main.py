@@ -13,7 +13,7 @@ import typer
 from jobs import logs
 from jobs.cli.answering import register as answering
 from jobs.cli.collecting import register as collecting
-from jobs.cli.common import warn
+from jobs.cli.common import BAD, DONE, PARTLY, warn
 from jobs.cli.learning import register as learning
 from jobs.cli.listing import register as listing
 from jobs.cli.serving import register as serving
@@ -23,9 +23,6 @@ from pipeline.errors import ColocationError, Temporary
 _WRONG_WORDS: tuple[type[BaseException], ...] = tuple(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError"
 )
-
-#: Exit codes: done; the answer is no; bad input or configuration; some of the work failed and the rest was done.
-DONE, NO, BAD, PARTLY = 0, 1, 2, 3
 
 app = typer.Typer(
     name="colocate",

@@ -65,19 +65,7 @@ class Desk:
         if not dry_run and (reservation := prepared.reserve(review.uid)) is not None:
             self._reservations.add(reservation)
         name = pod.name
-        kept = Decision(
-            decision=review.uid,
-            at=at,
-            cluster=prepared.cluster,
-            namespace=review.namespace,
-            pod=name,
-            function=prepared.function,
-            mode=prepared.mode,
-            snapshot=prepared.snapshot,
-            satisfiable=prepared.satisfiable,
-            outcome=prepared.outcome,
-            document=None,
-        )
+        kept = _kept(review, at, prepared.cluster, name, prepared.function, prepared, None)
         document = partial(prepared.document, review.uid, review.namespace, name)
         return Decided(kept, prepared.reason, encode=prepared.encoded, document=document)
 
@@ -107,19 +95,7 @@ class Desk:
         view = self._state.current.view
         request = self._request(_OBJECT.decode(review.object), view, review.namespace)
         told = recommend(request, view, self._policy, decision=review.uid, at=at)
-        kept = Decision(
-            decision=review.uid,
-            at=at,
-            cluster=request.cluster,
-            namespace=request.namespace,
-            pod=request.name,
-            function=request.function_name,
-            mode=told.mode,
-            snapshot=told.snapshot,
-            satisfiable=told.satisfiable,
-            outcome=told.outcome,
-            document=told,
-        )
+        kept = _kept(review, at, request.cluster, request.name, request.function_name, told, told)
         return Decided(kept, told.cause or "none", encode_patch(told.patch))
 
     def recommend(self, asked: RecommendationRequest) -> Recommendation:
@@ -141,3 +117,28 @@ class Desk:
     def _request(self, pod: dict[str, Any], view: View, namespace: str) -> Request:
         record = objects.pod_of(pod)
         return from_pod(pod, record, view, namespace=namespace, cluster=view.cluster, policy=self._policy)
+
+
+def _kept(
+    review: AdmissionRequest,
+    at: datetime,
+    cluster: str,
+    pod: str,
+    function: str,
+    told: Prepared | Recommendation,
+    document: Recommendation | None,
+) -> Decision:
+    """Return what the history keeps of an admission; a *document* of None is rendered when it is written."""
+    return Decision(
+        decision=review.uid,
+        at=at,
+        cluster=cluster,
+        namespace=review.namespace,
+        pod=pod,
+        function=function,
+        mode=told.mode,
+        snapshot=told.snapshot,
+        satisfiable=told.satisfiable,
+        outcome=told.outcome,
+        document=document,
+    )
