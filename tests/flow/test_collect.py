@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from featurestore.store.duck import Store
+from jobs.demo.openwhisk import Fault
 from tests.support.kube_server import HTML, status
 from tests.support.town import KEY, Town, town
 from tests.support.web import Reply
@@ -109,6 +110,24 @@ def test_a_broken_api_server_costs_only_its_objects(place: Town, fault: object, 
     assert found["nodes"]["reason"] == reason
     held = counted(place)
     assert (held["node_specs"], held["placements"], held["activations"]) == (0, 0, 500)
+
+
+@pytest.mark.parametrize("fault", ["error", "html", "half", "hang", "forbidden"])
+def test_a_broken_openwhisk_costs_only_its_activations(tmp_path: Path, fault: Fault) -> None:
+    with town(tmp_path, faults=[fault] * 200) as place:
+        done = place.colocate("collect", "-o", "json")
+        assert done.returncode == 3
+        found = outcomes(done.stdout)
+        assert {name for name, each in found.items() if each["outcome"] != "ok"} == {"activations/guest"}
+        assert found["activations/guest"]["reason"]
+        held = counted(place)
+        assert (held["node_specs"], held["placements"], held["activations"]) == (2, 6, 0)
+        assert "Traceback" not in done.stderr
+        examined = place.colocate("doctor", "-o", "json")
+        assert examined.returncode == 3
+        assert {each["source"] for each in json.loads(examined.stdout) if each["verdict"] == "failed"} == {
+            "openwhisk"
+        }
 
 
 def test_another_namespaces_key_is_said_without_the_key(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from jobs.demo.openwhisk import StandIn
+from jobs.demo.openwhisk import Fault, StandIn
 from tests.support.kube_server import KubeServer
 from tests.support.web import Asked, Reply, answering
 
@@ -132,6 +132,7 @@ def town(
     actions: Sequence[str] = ("alpha", "beta", "gamma"),
     nodes: int = 2,
     extra: str = "",
+    faults: Sequence[Fault] = (),
 ) -> Iterator[Town]:
     """Run a cluster of *nodes* with a pod of each action on each, and *records* activations of the last half hour.
 
@@ -155,7 +156,9 @@ def town(
     with ExitStack() as stack:
         kube = KubeServer({NODES: [node(name) for name in names], PODS: pods, WORKFLOWS: []})
         stack.callback(kube.close)
-        whisk = stack.enter_context(StandIn(made, {"guest": KEY, "other": "user-of-other:wordOfOther"}))
+        whisk = stack.enter_context(
+            StandIn(made, {"guest": KEY, "other": "user-of-other:wordOfOther"}, faults=faults)
+        )
         prometheus = stack.enter_context(answering(usage))
         kubeconfig = kube.kubeconfig(home)
         (home / "colocate.toml").write_text(
