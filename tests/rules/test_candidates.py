@@ -1,21 +1,12 @@
 """Sets of candidates and their one combination."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.candidates import Candidates, combine
-
-
-@dataclass
-class Opinion:
-    rule: str
-    candidates: Candidates | None = None
-    scores: np.ndarray | None = None
-    firm: bool = True
+from tests.support.opinions import Opinion
 
 
 def allow(rule: str, *ids: int, size: int = 4, firm: bool = True) -> Opinion:
