@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from featurestore.snapshot import Snapshot
+from jobs.asking import Beside
 from jobs.manifests import Manifest
 from pipeline import objects
 from rules.policy import Policy
@@ -37,4 +38,4 @@ def answer(
     view = prepare(snapshot, cluster, at, function_labels=labels, label_prefix=prefix)
     where = namespace or manifest.namespace
     request = from_pod(manifest.pod, record, view, namespace=where, cluster=cluster, policy=policy)
-    return Answer(manifest, recommend(request, view, policy, decision=str(uuid4()), at=at))
+    return Answer(manifest, recommend(request, view, policy, decision=str(uuid4()), at=at, ask=Beside()))

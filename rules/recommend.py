@@ -1,8 +1,9 @@
 """The one answer: run the rules on a request, combine what they say, and write it into the pod."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from rules.affinity.emission import additions
 from rules.affinity.merge import merge
 from rules.affinity.patch import json_patch
 from rules.affinity.ranking import ranking
+from rules.asking import Ask, Cause, in_turn
 from rules.candidates import Combined, combine, share
 from rules.labels import label_value
 from rules.policy import Mode, Policy
@@ -39,7 +41,7 @@ class Recommendation:
     *affinity* is the whole merged affinity of the pod (in mode observe: what it would have become), *patch* the JSON
     Patch (RFC 6902) that makes it so, empty in mode observe. *outcome* is ``patched``, ``unchanged`` or
     ``left_alone``; *cause* is a short word where less than everything was advised: why the pod was left alone,
-    ``stale``, ``other_cluster``, ``unsatisfiable``.
+    ``stale``, ``other_cluster``, ``unsatisfiable``. *left_out* names the rules that missed their deadline or failed.
     """
 
     decision: str
@@ -53,6 +55,7 @@ class Recommendation:
     hpa: Mapping[str, Any] | None = None
     hosts: Mapping[str, Any] | None = None
     disks: Mapping[str, Any] | None = None
+    left_out: tuple[str, ...] = ()
     outcome: str = "unchanged"
     cause: str = ""
     function: str = ""
@@ -65,7 +68,8 @@ class Answer:
     """What `answer` found for *request* in *view*: all that the pod waits for; `recommendation` tells the rest.
 
     *outcome*, *cause*, *patch* and *affinity* are as in `Recommendation`, but that terms may be JSON text. *top* are
-    the numbers of the nodes on one of which the pod is expected, the best first.
+    the numbers of the nodes on one of which the pod is expected, the best first. *left_out* says why rules are
+    missing.
     """
 
     request: Request
@@ -81,6 +85,7 @@ class Answer:
     top: npt.NDArray[np.intp]
     outcome: str
     cause: str
+    left_out: Mapping[str, Cause] = field(default_factory=dict)
 
     def recommendation(self, decision: str, *, raw: bool = False) -> Recommendation:
         """Return the whole answer, with its reasons and the ranked nodes; *decision* is the one that `answer` got.
@@ -102,6 +107,7 @@ class Answer:
             if self.combined is None
             else _ranked(self.view, self.advices.values(), self.combined, self.policy),
             reasons=tuple(self._reasons()),
+            left_out=tuple(self.left_out),
             outcome=self.outcome,
             cause=self.cause,
             function=request.function_name,
@@ -114,23 +120,26 @@ class Answer:
             yield Reason("left_alone", self.request.why_left_alone())
             return
         yield from _remarks(self.request, self.view, self.combined, self.stale)
+        for name, cause in self.left_out.items():
+            yield Reason("left_out", f"rule {name} {_LEFT_OUT[cause]}: this answer does without it")
         yield from _of_rules(self.advices.values(), self.hopeless)
 
 
 _PLAIN: Final = msgspec.json.Decoder(tuple[dict[str, Any], tuple[dict[str, Any], ...]])
+_LEFT_OUT: Final[Mapping[Cause, str]] = {"deadline": "missed its deadline", "error": "failed"}
 _NOBODY: Final = np.zeros(0, dtype=np.intp)
 #: Rules that say the same for every pod that asks for the same: what they come to is worked out once.
 _SHARED: Final = ("usable", "capacity", "own", "least_loaded", "most_free")
 
 
 def recommend(
-    request: Request, view: View, policy: Policy, *, decision: str, at: datetime | None = None
+    request: Request, view: View, policy: Policy, *, decision: str, at: datetime | None = None, ask: Ask = in_turn
 ) -> Recommendation:
     """Answer *request*; *decision* names the answer, *at* is the time it is given (default: the view's).
 
-    A snapshot older than ``policy.stale_after`` answers with stated needs only.
+    *ask* lets the rules run. A snapshot older than ``policy.stale_after`` answers with stated needs only.
     """
-    return answer(request, view, policy, decision=decision, at=at).recommendation(decision)
+    return answer(request, view, policy, decision=decision, at=at, ask=ask).recommendation(decision)
 
 
 def stale(view: View, policy: Policy, at: datetime) -> bool:
@@ -138,7 +147,9 @@ def stale(view: View, policy: Policy, at: datetime) -> bool:
     return at - view.created > policy.stale_after
 
 
-def answer(request: Request, view: View, policy: Policy, *, decision: str, at: datetime | None = None) -> Answer:
+def answer(
+    request: Request, view: View, policy: Policy, *, decision: str, at: datetime | None = None, ask: Ask = in_turn
+) -> Answer:
     """Answer *request* as `recommend` does, but without what only people read."""
     if request.left_alone:
         return Answer(
@@ -146,11 +157,14 @@ def answer(request: Request, view: View, policy: Policy, *, decision: str, at: d
             "left_alone", request.left_alone,
         )  # fmt: skip
     old = stale(view, policy, at or view.at)
-    advices = {
-        name: rule(request, view, policy)
-        for name, (ground, rule) in RULES.items()
-        if ground in ("fact", "stated") or not (old or (request.elsewhere and ground == "learned"))
-    }
+    asked = ask(
+        {
+            name: partial(rule, request, view, policy)
+            for name, (ground, rule) in RULES.items()
+            if ground in ("fact", "stated") or not (old or (request.elsewhere and ground == "learned"))
+        }
+    )
+    advices = asked.advices
     combined = _combined(advices, view, policy)
     satisfiable = bool(combined.best.size) or not len(view.nodes)
     hopeless = any(RULES[name][0] == "stated" for name in combined.emptied_by)
@@ -184,6 +198,7 @@ def answer(request: Request, view: View, policy: Policy, *, decision: str, at: d
         top=top,
         outcome="patched" if patch else "unchanged",
         cause="stale" if old else "other_cluster" if request.elsewhere else "" if satisfiable else "unsatisfiable",
+        left_out=asked.left_out,
     )
 
 

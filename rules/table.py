@@ -1,4 +1,8 @@
-"""All rules, by hand; a new rule is one line here. They are independent: their order does not matter."""
+"""All rules, by hand; a new rule is one line here.
+
+They are independent: their order does not matter to what they say. Those that an answer needs stand first, for where
+time runs out.
+"""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -25,8 +29,8 @@ RULES: Final[Mapping[str, tuple[Ground, Rule]]] = {
     "capacity": ("fact", capacity),
     "own": ("stated", own),
     "hardware": ("stated", hardware),
-    "preferred_hardware": ("load", preferred_hardware),
     "workflow": ("stated", workflow),
+    "preferred_hardware": ("load", preferred_hardware),
     "service": ("load", service),
     "interference": ("learned", interference),
     "unknown": ("learned", unknown),

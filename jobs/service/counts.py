@@ -20,7 +20,7 @@ class Tally(msgspec.Struct):
     """Counts since the service was started.
 
     *decisions* is keyed by (mode, outcome, reason), *errors* by cause, *buckets* has one more entry than `BUCKETS`
-    for what took longer, *seconds* is the sum of the latencies.
+    for what took longer, *seconds* is the sum of the latencies; *left_out* is keyed by (rule, cause).
     """
 
     decisions: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
@@ -29,6 +29,7 @@ class Tally(msgspec.Struct):
     seconds: float = 0.0
     dropped: int = 0
     unauthorized: int = 0
+    left_out: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
 
     def decided(self, mode: str, outcome: str, reason: str) -> None:
         """Count one admission decision."""
@@ -37,6 +38,10 @@ class Tally(msgspec.Struct):
     def failed(self, cause: str) -> None:
         """Count one answer that failed open."""
         self.errors[cause] += 1
+
+    def without(self, rule: str, cause: str) -> None:
+        """Count one answer that a rule was left out of."""
+        self.left_out[rule, cause] += 1
 
     def took(self, seconds: float) -> None:
         """Count the time of one answer."""
@@ -59,6 +64,7 @@ class _Written(msgspec.Struct):
     seconds: float
     dropped: int
     unauthorized: int
+    left_out: list[tuple[str, str, int]] = []
 
 
 _decoder = msgspec.json.Decoder(_Written)
@@ -73,6 +79,7 @@ def write(tally: Tally, path: Path) -> None:
         tally.seconds,
         tally.dropped,
         tally.unauthorized,
+        [(*key, count) for key, count in list(tally.left_out.items())],
     )
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     aside.write_bytes(msgspec.json.encode(written))
@@ -94,6 +101,7 @@ def read(path: Path) -> Tally:
         written.seconds,
         written.dropped,
         written.unauthorized,
+        Counter({(rule, cause): count for rule, cause, count in written.left_out}),
     )
 
 
@@ -107,4 +115,5 @@ def total(tallies: Iterable[Tally]) -> Tally:
         whole.seconds += tally.seconds
         whole.dropped += tally.dropped
         whole.unauthorized += tally.unauthorized
+        whole.left_out.update(dict(tally.left_out))
     return whole

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from featurestore.store.decisions import Decision
+from jobs.asking import Beside, InTurn, Told
 from jobs.service import shape
 from jobs.service.decide import Decided
 from jobs.service.prepared import PLACE, Prepared, Spent
@@ -31,7 +32,10 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class Desk:
-    """Answers from the current view of *state* under *policy*; `decide` is for one thread, the server's."""
+    """Answers from the current view of *state* under *policy*; `decide` is for one thread, the server's.
+
+    An answer that a rule was left out of is for its own pod alone: the next one may fare better.
+    """
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class Desk:
         policy: Policy,
         reservations: Reservations,
         spent: Spent | None = None,
+        left_out: Told = lambda rule, cause: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._state = state
@@ -46,6 +51,7 @@ class Desk:
         self._reservations = reservations
         self._spent = spent or Spent()
         self._now = now
+        self._in_turn, self._beside = InTurn(left_out), Beside(left_out)
         self._names = shape.Names.of(policy)
         self._view: View | None = None
         self._old = False
@@ -79,13 +85,16 @@ class Desk:
         if prepared is None or prepared.spent:
             if prepared is not None:
                 view = updated(prepared.view, at, Changes(reserved=tuple(prepared.reserved)))
-            prepared = self._prepared[key] = self._prepare(review, view, at)
+            prepared = self._prepare(review, view, at)
+            if not prepared.left_out:
+                self._prepared[key] = prepared
         return prepared
 
     def _prepare(self, review: AdmissionRequest, view: View, at: datetime) -> Prepared:
         with self._spent:
             request = self._request(_OBJECT.decode(review.object), view, review.namespace)
-            return Prepared(answer(request, view, self._policy, decision=PLACE, at=at), self._spent)
+            made = answer(request, view, self._policy, decision=PLACE, at=at, ask=self._in_turn)
+            return Prepared(made, self._spent)
 
     def _alone(self, review: AdmissionRequest, at: datetime) -> Decided:
         """Decide about a pod that is asked about again, and carries its first decision, by itself.
@@ -94,7 +103,7 @@ class Desk:
         """
         view = self._state.current.view
         request = self._request(_OBJECT.decode(review.object), view, review.namespace)
-        told = recommend(request, view, self._policy, decision=review.uid, at=at)
+        told = recommend(request, view, self._policy, decision=review.uid, at=at, ask=self._in_turn)
         kept = _kept(review, at, request.cluster, request.name, request.function_name, told, told)
         return Decided(kept, told.cause or "none", encode_patch(told.patch))
 
@@ -112,7 +121,8 @@ class Desk:
         request = self._request(asked.pod, view, namespace or "default")
         mode = asked.mode or ("prefer" if request.mode == "observe" else request.mode)
         request = replace(request, mode=mode)
-        return recommend(request, view, self._policy, decision=str(uuid.uuid4()), at=self._now())
+        decision = str(uuid.uuid4())
+        return recommend(request, view, self._policy, decision=decision, at=self._now(), ask=self._beside)
 
     def _request(self, pod: dict[str, Any], view: View, namespace: str) -> Request:
         record = objects.pod_of(pod)

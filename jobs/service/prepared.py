@@ -57,6 +57,7 @@ class Prepared:
         self.view, self.request = answer.view, replace(request, pod={})
         self.mode, self.outcome, self.reason = request.mode, answer.outcome, answer.cause or "none"
         self.snapshot, self.satisfiable = answer.view.version, answer.satisfiable
+        self.left_out = answer.left_out
         self.function, self.cluster = request.function_name, request.cluster
         self.patch = encode_patch(answer.patch)
         #: False where the pod itself holds the text that stands for the decision: it has to be decided alone.

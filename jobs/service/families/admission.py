@@ -28,4 +28,9 @@ def admission(tally: Tally) -> Iterator[Metric]:
     dropped.add_metric((), tally.dropped)
     refused = CounterMetricFamily("colocation_unauthorized_requests", "Requests without the right credentials")
     refused.add_metric((), tally.unauthorized)
-    yield from (decisions, errors, latency, dropped, refused)
+    left_out = CounterMetricFamily(
+        "colocation_rules_left_out", "Answers that a rule was left out of", labels=("rule", "cause")
+    )
+    for (rule, cause), count in sorted(tally.left_out.items()):
+        left_out.add_metric((rule, cause), count)
+    yield from (decisions, errors, latency, dropped, refused, left_out)

@@ -175,14 +175,17 @@ def test_any_process_answers_for_all_and_a_new_one_goes_on_counting(tmp_path: Pa
         other.decided("prefer", "patched", "none")
         other.took(0.004)
     other.lost(5)
+    other.without("fastest", "deadline")
     counts.write(other, tmp_path / "serving-1.json")
     metrics = _metrics(tmp_path)
     metrics._tally.decided("prefer", "patched", "none")
     metrics._tally.took(9.0)
+    metrics._tally.without("fastest", "deadline")
     metrics.publish()
     found = _samples(metrics.page())
     assert found[_key("decisions_total", mode="prefer", outcome="patched", reason="none")] == 4
     assert found[_key("decisions_dropped_total")] == 5
+    assert found[_key("rules_left_out_total", rule="fastest", cause="deadline")] == 2
     assert found[_key("webhook_duration_seconds_bucket", le="0.005")] == 3
     assert found[_key("webhook_duration_seconds_bucket", le="2.0")] == 3
     assert found[_key("webhook_duration_seconds_bucket", le="+Inf")] == 4

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.asking import InTurn
 from jobs.service import review
+from jobs.service.counts import Tally
 from jobs.service.desk import Desk
 from jobs.service.prepared import PLACE
 from jobs.service.reservations import Reservations
@@ -166,6 +168,22 @@ def test_whatever_the_uid_is_the_answer_and_the_annotation_bear_it(uid):
     assert json.loads(answer)["response"]["uid"] == uid
     patched = jsonpatch.apply_patch(_hello(), given_patch(answer))
     assert patched["metadata"]["annotations"][f"{OWN}/decision"] == uid
+
+
+def test_an_answer_without_all_rules_is_for_its_pod_alone_and_counted():
+    tally = Tally()
+    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), left_out=tally.without, now=lambda: NOW)
+    patient, desk._in_turn = desk._in_turn, InTurn(tally.without, seconds=0.0)
+    hurried = [desk.decide(asked(_hello(), "ow", number), NOW, dry_run=True) for number in range(2)]
+    assert tally.left_out["interference", "deadline"] == 2
+    for number, decided in enumerate(hurried):
+        document = msgspec.json.decode(msgspec.json.encode(decided.record().document))
+        assert "interference" in document["left_out"]
+        assert "podAntiAffinity" not in str(given_patch(decided.answer(decided.kept.decision))), number
+    desk._in_turn = patient
+    whole = desk.decide(asked(_hello(), "ow", 3), NOW, dry_run=True)
+    assert "podAntiAffinity" in str(given_patch(whole.answer(whole.kept.decision)))
+    assert tally.left_out["interference", "deadline"] == 2
 
 
 def test_a_pod_that_holds_the_placeholder_itself_is_decided_alone():
