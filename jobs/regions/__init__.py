@@ -1,0 +1,1 @@
+"""Consistent regions that run: the operator of one job, and the instance side that starts it."""

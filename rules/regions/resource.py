@@ -1,0 +1,76 @@
+"""A region as a custom resource: read with one line about what is wrong, written with the names of the wire."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from pipeline.errors import BadInput
+from rules.regions.region import Region, RegionSpec, RegionStatus, initial
+
+_T = TypeVar("_T")
+
+GROUP, VERSION = "streams.ibm.com", "v1"
+API_VERSION = f"{GROUP}/{VERSION}"
+REGION, REGIONS = "ConsistentRegion", "streamscrs"
+OPERATOR, OPERATORS = "ConsistentRegionOperator", "streamscros"
+ELEMENT, ELEMENTS = "ProcessingElement", "streamspes"
+
+
+def spec_of(value: Mapping[str, Any], where: str) -> RegionSpec:
+    """Read the static part; raises `BadInput` naming *where* and the field."""
+    spec = _converted(value, RegionSpec, where)
+    for name, number in (("regionIndex", spec.region_index), *(("pesInRegion", pe) for pe in spec.pes_in_region)):
+        if number < 0:
+            raise BadInput(f"{where}.{name}: {number} is below 0")
+    if not spec.pes_in_region:
+        raise BadInput(f"{where}.pesInRegion: empty")
+    if spec.periodic and spec.period is None:
+        raise BadInput(f"{where}.period: missing; a periodic region needs one")
+    for name, seconds in (
+        ("period", spec.period),
+        ("drainTimeout", spec.drain_timeout),
+        ("resetTimeout", spec.reset_timeout),
+    ):
+        if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+            raise BadInput(f"{where}.{name}: {seconds:g} is no time above 0")
+    if spec.max_consecutive_reset_attempts < 1:
+        raise BadInput(f"{where}.maxConsecutiveResetAttempts: {spec.max_consecutive_reset_attempts} is below 1")
+    return msgspec.structs.replace(spec, pes_in_region=tuple(sorted(set(spec.pes_in_region))))
+
+
+def region_of(resource: Mapping[str, Any], where: str) -> tuple[Region, bool]:
+    """Read a resource, and whether it has been run before: without a status it is new.
+
+    Raises `BadInput` naming *where* and the field.
+    """
+    spec = spec_of(_part(resource, "spec", where), f"{where}: spec")
+    if not resource.get("status"):
+        return initial(spec), False
+    return Region(spec, _converted(_part(resource, "status", where), RegionStatus, f"{where}: status")), True
+
+
+def wire(part: RegionSpec | RegionStatus) -> dict[str, Any]:
+    """Write a part as the resource holds it: JSON's own types, keys as text, nothing that is null."""
+    written: dict[str, Any] = msgspec.to_builtins(part, str_keys=True)
+    return {key: value for key, value in written.items() if value is not None}
+
+
+def _part(resource: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
+    part = resource.get(name)
+    if not isinstance(part, Mapping):
+        raise BadInput(f"{where}: {name}: missing or not a mapping")
+    return part
+
+
+def _converted(value: Mapping[str, Any], kind: type[_T], where: str) -> _T:
+    try:
+        return msgspec.convert(value, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        field = path.rstrip("`")
+        missing = re.search(r"missing required field `(\w+)`", message)
+        field = f"{field}.{missing[1]}" if missing else field
+        raise BadInput(f"{where}{field}: {message[0].lower()}{message[1:]}") from None
