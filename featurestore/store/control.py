@@ -164,7 +164,7 @@ def put(
         ON CONFLICT (kind, name) DO UPDATE
         SET body = excluded.body, updated = excluded.updated, revision = excluded.revision
         """,
-        [kind, name, json.dumps(body, allow_nan=False), (at - _EPOCH) // timedelta(microseconds=1), revision + 1],
+        [kind, name, json.dumps(body, allow_nan=False), microseconds(at), revision + 1],
     )
     return revision + 1
 
@@ -182,6 +182,11 @@ def listed(con: sqlite3.Connection, kind: str) -> list[Document]:
 def delete(con: sqlite3.Connection, kind: str, name: str) -> bool:
     """Remove the document; returns whether there was one."""
     return con.execute("DELETE FROM documents WHERE kind = ? AND name = ?", [kind, name]).rowcount > 0
+
+
+def microseconds(at: datetime) -> int:
+    """Return *at* (aware) as the store keeps times."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def _documents(con: sqlite3.Connection, where: str, values: list[str]) -> Iterator[Document]:

@@ -14,6 +14,9 @@ from jobs.service.admission import Admission
 from jobs.service.auth import Auth, Token
 from jobs.service.counts import Tally
 from jobs.service.decide import Decide, Decided, Keep
+from jobs.service.intents import answers as intents
+from jobs.service.intents.paths import WithoutVersion
+from jobs.service.intents.stored import Intents
 from jobs.service.metrics import Metrics
 from jobs.service.problems import HANDLERS
 from jobs.service.routes import ROUTES, Readiness
@@ -32,6 +35,7 @@ class Parts:
     ready: Callable[[], Readiness]
     metrics: Metrics
     tally: Tally
+    intents: Intents
     token: Token = field(default_factory=lambda: Token(None, None))
     client_ca: bool = False
 
@@ -49,6 +53,7 @@ def create_app(parts: Parts) -> Starlette:
         "healthz": handlers.healthz,
         "readyz": handlers.readyz(parts.ready),
         "openapi": handlers.openapi(document),
+        **intents.handlers(parts.intents),
     }
     admission = Admission(parts.decide, parts.keep, parts.tally)
     routes: list[BaseRoute] = [
@@ -58,4 +63,4 @@ def create_app(parts: Parts) -> Starlette:
         for route in ROUTES
     ]
     guard = Middleware(Auth, token=parts.token, client_ca=parts.client_ca, refused=parts.tally.refused)
-    return Starlette(routes=routes, middleware=[guard], exception_handlers=HANDLERS)
+    return Starlette(routes=routes, middleware=[guard, Middleware(WithoutVersion)], exception_handlers=HANDLERS)

@@ -1,12 +1,16 @@
 """The OpenAPI document, made from the table of routes and the types that are decoded and encoded."""
 
+import re
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
+from jobs.service.operation import Operation
 from jobs.service.problems import MEDIA_TYPE, Problem
-from jobs.service.routes import Operation
+
+_VARYING = re.compile(r"\{(\w+)\}")
 
 
 def document(routes: Iterable[Operation], version: str) -> dict[str, Any]:
@@ -24,17 +28,21 @@ def document(routes: Iterable[Operation], version: str) -> dict[str, Any]:
             "operationId": route.name,
             "summary": route.summary,
             "responses": {
-                "200": {"description": "OK", "content": {route.media: {"schema": answer}}},
+                str(route.status): {"description": HTTPStatus(route.status).phrase},
+                **{str(status): problem for status in route.problems},
                 "default": problem,
             },
         }
+        if route.status != HTTPStatus.NO_CONTENT:
+            operation["responses"][str(route.status)]["content"] = {route.media: {"schema": answer}}
         if "format" in route.parameters:
             operation["responses"]["200"]["content"]["text/csv"] = {"schema": {"type": "string"}}
-        if route.parameters:
-            operation["parameters"] = [
-                {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
-                for name, text in route.parameters.items()
-            ]
+        parameters = [
+            *({"name": name, "in": "path", "required": True} for name in _VARYING.findall(route.path)),
+            *({"name": name, "in": "query", "description": text} for name, text in route.parameters.items()),
+        ]
+        if parameters:
+            operation["parameters"] = [{**each, "schema": {"type": "string"}} for each in parameters]
         if route.bodies:
             bodies = [found[repr(each)] for each in route.bodies]
             operation["requestBody"] = {

@@ -11,12 +11,14 @@ from pathlib import Path
 import structlog
 import uvicorn
 
+from featurestore.store.control import Control
 from jobs import logs, wire
 from jobs.config import ClusterSettings, Settings, admitted, load
 from jobs.service import counts, history
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.desk import Desk
+from jobs.service.intents.stored import Intents
 from jobs.service.live import Live
 from jobs.service.metrics import Metrics
 from jobs.service.periodic import Periodic
@@ -87,6 +89,7 @@ class Process:
                 ready=self._ready,
                 metrics=self.metrics,
                 tally=tally,
+                intents=Intents(Control(settings.store.control)),
                 token=token,
                 client_ca=serve.client_ca is not None,
             )

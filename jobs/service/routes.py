@@ -1,13 +1,13 @@
 """Every route in one literal table; the application and its OpenAPI document are made from it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
 from jobs.config import Mode
+from jobs.service.intents.operations import INTENTS
 from jobs.service.known import KNOWN
+from jobs.service.operation import Operation
 from jobs.service.review import AdmissionAnswer, AdmissionReview
 from jobs.service.tables import Page
 
@@ -26,21 +26,6 @@ class Readiness(msgspec.Struct, frozen=True):
     status: Literal["ready", "starting"]
     snapshot: str
     live: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One route: *name* is its handler, *bodies* are the types it reads, *answer* None is a free form of *media*."""
-
-    method: Literal["GET", "POST"]
-    path: str
-    name: str
-    summary: str
-    bodies: tuple[Any, ...] = ()
-    answer: Any = None
-    media: str = "application/json"
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    open: bool = False
 
 
 _PAGING = {"format": "json (default) or csv", "limit": "rows at most", "offset": "rows to leave out"}
@@ -79,6 +64,7 @@ ROUTES: tuple[Operation, ...] = (
             **_PAGING,
         },
     ),
+    *INTENTS,
     Operation("GET", "/metrics", "metrics", "Metrics for Prometheus", media="text/plain"),
     Operation("GET", "/healthz", "healthz", "Whether the process answers", media="text/plain", open=True),
     Operation("GET", "/readyz", "readyz", "Whether answers can be given", answer=Readiness, open=True),

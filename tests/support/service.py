@@ -16,11 +16,13 @@ import uvicorn
 from starlette.applications import Starlette
 
 from featurestore.snapshot import Snapshot, empty
+from featurestore.store.control import Control
 from featurestore.store.decisions import Decision
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.counts import Tally
 from jobs.service.decide import Decided
+from jobs.service.intents.stored import Intents
 from jobs.service.metrics import Metrics
 from jobs.service.review import AdmissionRequest
 from jobs.service.routes import Readiness
@@ -49,7 +51,13 @@ def decided(
 class Fakes:
     """Parts that remember what they were asked; *deciding* may be replaced to go wrong."""
 
-    def __init__(self, snapshot: Snapshot | None = None, directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot | None = None,
+        directory: Path | None = None,
+        control: Path = Path("nowhere/c.sqlite"),
+    ) -> None:
+        self.intents = Intents(Control(control))
         self.snapshot = snapshot or empty(AT)
         self.tally = Tally()
         self.metrics = Metrics(self.tally, directory, 0, 100)
@@ -90,6 +98,7 @@ class Fakes:
             ready=lambda: Readiness("ready", self.snapshot.version, False),
             metrics=self.metrics,
             tally=self.tally,
+            intents=self.intents,
             token=token or Token(None, None),
             client_ca=client_ca,
         )

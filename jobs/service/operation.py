@@ -1,0 +1,28 @@
+"""One route as a value: the table of routes is made of these, and so is the OpenAPI document."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Method = Literal["GET", "POST", "PUT", "DELETE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One route: *name* is its handler, *bodies* are the types it reads, *answer* None is a free form of *media*.
+
+    *status* is that of success; 204 has no answer. *problems* are the statuses that this route answers with beside
+    those that any may. What stands in braces in *path* is a parameter.
+    """
+
+    method: Method
+    path: str
+    name: str
+    summary: str
+    bodies: tuple[Any, ...] = ()
+    answer: Any = None
+    media: str = "application/json"
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    open: bool = False
+    status: int = 200
+    problems: tuple[int, ...] = ()
