@@ -6,6 +6,7 @@ representation of partition candidates: an allow or a deny list, whichever is sh
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -18,18 +19,23 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """The numbers that are allowed (*allow*) or denied, ascending and unique, out of 0..*size*-1."""
+    """The numbers that are allowed (*allow*) or denied, ascending and unique, out of 0..*size*-1.
+
+    *bits* are the allowed ones, packed eight a byte, where that is shorter than the list.
+    """
 
     allow: bool
     ids: Ids
     size: int
+    bits: npt.NDArray[np.uint8] | None = None
 
     @classmethod
     def of(cls, mask: Mask) -> "Candidates":
         """Return the shorter form of the set that *mask* (bool, one a name) holds."""
         allowed = int(np.count_nonzero(mask))
         allow = allowed <= mask.size - allowed
-        return cls(allow, np.flatnonzero(mask if allow else ~mask).astype(np.int32), mask.size)
+        ids = np.flatnonzero(mask if allow else ~mask).astype(np.int32)
+        return cls(allow, ids, mask.size, np.packbits(mask) if ids.nbytes * 8 > mask.size else None)
 
     @classmethod
     def named(cls, allow: bool, ids: Iterable[int], size: int) -> "Candidates":
@@ -38,13 +44,15 @@ class Candidates:
 
     def mask(self) -> Mask:
         """Return one bool a name: whether it is in the set."""
-        return self.denied() ^ True
+        if self.bits is not None:
+            return np.unpackbits(self.bits, count=self.size).view(np.bool_)
+        mask = np.full(self.size, not self.allow)
+        mask[self.ids] = self.allow
+        return mask
 
     def denied(self) -> Mask:
         """Return one bool a name: whether it is out of the set."""
-        denied = np.full(self.size, self.allow)
-        denied[self.ids] = not self.allow
-        return denied
+        return ~self.mask()
 
     def __len__(self) -> int:
         return len(self.ids) if self.allow else self.size - len(self.ids)
@@ -131,13 +139,20 @@ def share(opinions: Iterable[Opinion], size: int) -> Shared:
     return Shared(kept, allowed, scores, _sorted(np.flatnonzero(allowed), scores))
 
 
+@lru_cache(maxsize=8)
+def _nothing(size: int) -> Shared:
+    nothing = share((), size)
+    nothing.best.setflags(write=False)
+    return nothing
+
+
 def combine(opinions: Sequence[Opinion], size: int, remaining: int = 1, shared: Shared | None = None) -> Combined:
     """Intersect the sets and add the scores of *opinions* over *size* names; their order does not matter.
 
     A set that is not firm is applied if at least *remaining* names are left; several are tried in order of their
     rules' names. *shared* holds further opinions, combined before.
     """
-    shared = shared or share((), size)
+    shared = shared or _nothing(size)
     allowed, changed = shared.allowed, False
     mine = [one for one in opinions if one.candidates is not None and len(one.candidates) < size]
     if any(one.firm for one in mine):
@@ -193,7 +208,7 @@ def _add(scores: Scores, more: Scores | Sparse | None) -> None:
 def _narrow(allowed: Mask, candidates: Candidates | None) -> None:
     if candidates is None:
         return
-    if candidates.allow:
+    if candidates.allow or candidates.bits is not None:
         allowed &= candidates.mask()
     else:
         allowed[candidates.ids] = False
