@@ -51,12 +51,49 @@ class Node(msgspec.Struct, frozen=True):
     network_bytes_per_s: float | None = None
 
 
+class Requirement(msgspec.Struct, frozen=True, gc=False):
+    """One requirement of a label selector; *operator* is In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class PodSelection(msgspec.Struct, frozen=True, gc=False):
+    """The pods that one required (anti-)affinity term speaks of, and the domains in which they are looked for.
+
+    *requirements* None select no pod, none at all select every one. The pods are those of *namespaces*, and of the
+    namespaces whose labels meet *namespace_requirements* (None: of no others).
+    """
+
+    requirements: tuple[Requirement, ...] | None
+    topology_key: str
+    namespaces: tuple[str, ...]
+    namespace_requirements: tuple[Requirement, ...] | None = None
+
+
+class Spread(msgspec.Struct, frozen=True, gc=False):
+    """A topology spread constraint that the scheduler has to keep; the pods are those of the pod's own namespace.
+
+    Domains are those of nodes that the pod's node rules admit (*honors_affinity*) and whose taints it tolerates
+    (*honors_taints*).
+    """
+
+    requirements: tuple[Requirement, ...] | None
+    topology_key: str
+    max_skew: int
+    min_domains: int = 1
+    honors_affinity: bool = True
+    honors_taints: bool = False
+
+
 class Pod(msgspec.Struct, frozen=True):
     """One pod as the placement history, the live view and a request need it.
 
     *requests* is what the scheduler counts: the sum over containers or an init container's larger need, plus
     overhead. *node* is "" while unbound. *started* is the kubelet's start time, else None; *ended* is when a
-    terminal pod's last container finished, else None.
+    terminal pod's last container finished, else None. *beside* and *apart* are its required affinity and
+    anti-affinity to other pods.
     """
 
     namespace: str
@@ -75,6 +112,9 @@ class Pod(msgspec.Struct, frozen=True):
     owner_name: str = ""
     tolerations: tuple[Mapping[str, object], ...] = ()
     priority: int = 0
+    beside: tuple[PodSelection, ...] = ()
+    apart: tuple[PodSelection, ...] = ()
+    spread: tuple[Spread, ...] = ()
 
     @property
     def terminal(self) -> bool:

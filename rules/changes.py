@@ -12,6 +12,7 @@ from rules.functions import with_unlearned
 from rules.memo import Memo
 from rules.nodes import with_held
 from rules.running import Entries, Floats, Held, Reservation, Running, entries, units
+from rules.standing import changed
 from rules.view import Services, View, counts
 
 #: Beyond so many functions with entries of their own all entries are laid out anew.
@@ -63,6 +64,11 @@ def updated(view: View, at: datetime, changes: Changes) -> View:
         running=running,
         pairs=pairs,
         services=services,
+        standing=changed(
+            view.standing,
+            ((sign, pod) for sign, pods in ((-1, changes.gone), (1, changes.came)) for pod in filter(counts, pods)),
+            view.nodes.index,
+        ),
         memo=Memo(),
     )
 

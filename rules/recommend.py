@@ -1,7 +1,7 @@
 """The one answer: run the rules on a request, combine what they say, and write it into the pod."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -14,10 +14,10 @@ from rules.advice import Advice, NodeNeed, NodeWish, Reason, Rendered, Term
 from rules.affinity.emission import additions
 from rules.affinity.merge import merge
 from rules.affinity.patch import json_patch
+from rules.affinity.pod_rules import NAME as POD_RULES
 from rules.affinity.ranking import ranking
 from rules.asking import Ask, Cause, in_turn
 from rules.candidates import Combined, combine, share
-from rules.labels import label_value
 from rules.policy import Mode, Policy
 from rules.request import Request
 from rules.scoring import shown
@@ -167,6 +167,12 @@ def answer(
     advices = asked.advices
     combined = _combined(advices, view, policy)
     satisfiable = bool(combined.best.size) or not len(view.nodes)
+    if POD_RULES in combined.emptied_by and request.labelled and not any(each.must for each in request.groups):
+        # Pods that run may shun one's own labels: a pod that only these would keep out goes without them.
+        bare = replace(request, labelled=False)
+        unlabelled = answer(bare, view, policy, decision=decision, at=at, ask=ask)
+        if unlabelled.satisfiable:
+            return unlabelled
     hopeless = any(RULES[name][0] == "stated" for name in combined.emptied_by)
     terms = [
         term
@@ -181,7 +187,7 @@ def answer(
         terms += ranked.terms
         top = ranked.top
     before = _changeable(request.pod)
-    added = additions(terms, _labels(request, policy))
+    added = additions(terms, request.own_labels(policy))
     merged = merge(before, added, prefix=policy.label_prefix, decision=decision, raw=True)
     patch = () if request.mode == "observe" else tuple(json_patch(before, merged))
     return Answer(
@@ -226,15 +232,6 @@ def _required(term: Term) -> bool:
     return term.required if isinstance(term, Rendered) else term.weight is None
 
 
-def _labels(request: Request, policy: Policy) -> dict[str, str | None]:
-    """Return one's own labels; what the pod brought under these keys is never trusted."""
-    workflow = request.workflow.rpartition("/")[2]
-    return {
-        policy.own("function"): label_value(request.function_name) if request.function_name else None,
-        policy.own("workflow"): label_value(workflow) if workflow else None,
-    }
-
-
 def _of_rules(advices: Iterable[Advice], hopeless: bool) -> Iterator[Reason]:
     for advice in advices:
         if not hopeless or RULES[advice.rule][0] != "learned":
@@ -247,6 +244,9 @@ def _remarks(request: Request, view: View, combined: Combined, stale: bool) -> I
         yield Reason("identity", f"function {request.function_name}, by its {request.named_by}")
     if request.ambiguous:
         yield Reason("identity", f"could be {' or '.join(request.ambiguous)}: not guessed")
+    if not request.labelled:
+        said = "pods that run would not have a pod with the product's own labels beside them: it goes without these"
+        yield Reason("unlabelled", said)
     if request.workflow_missing:
         yield Reason("identity", f"workflow {request.workflow} is not known here")
     if request.mode == "observe":

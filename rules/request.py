@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pipeline.records import Action, Labels, Pod, Workflow
+from msgspec import structs
+
+from pipeline.records import Action, Labels, Pod, PodSelection, Spread, Workflow
 from rules import relations, shape
 from rules.functions import HIGH, LEVELS, MEDIUM, RESOURCES, importance
 from rules.identity import Identity, identify
+from rules.labels import label_value
 from rules.owners import prewarm
 from rules.policy import Mode, Policy
 from rules.view import View
@@ -40,7 +43,8 @@ class Request:
     *pod* is the object as given, *requests* what the scheduler counts for it. *function* is its number in the view,
     -1 where it has no record, *function_name* its name, "" unknown. *importance* is 3, 2 or 1. *needs* and *wishes*
     are the workflow's extra resources. *profile* holds the declared level (0..2) by resource. *elsewhere* names the
-    other cluster that the workflow is meant for, *left_alone* why the pod gets no rules at all.
+    other cluster that the workflow is meant for, *left_alone* why the pod gets no rules at all. *beside*, *apart* and
+    *spread* are its own required rules about other pods. Without *labelled* it gets none of one's own labels.
     """
 
     pod: Mapping[str, Any]
@@ -66,6 +70,10 @@ class Request:
     services: tuple[str, ...] = ()
     elsewhere: str = ""
     left_alone: Left = ""
+    beside: tuple[PodSelection, ...] = ()
+    apart: tuple[PodSelection, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    labelled: bool = True
 
     @property
     def strict(self) -> bool:
@@ -79,6 +87,14 @@ class Request:
     @property
     def affinity(self) -> Mapping[str, Any]:
         return self.spec.get("affinity") or {}
+
+    def own_labels(self, policy: Policy) -> dict[str, str | None]:
+        """Return one's own labels of the pod, None to remove; what it brought under these keys is never trusted."""
+        workflow = self.workflow.rpartition("/")[2]
+        return {
+            policy.own(key): label_value(name) if name and self.labelled else None
+            for key, name in (("function", self.function_name), ("workflow", workflow))
+        }
 
     def why_left_alone(self) -> str:
         """Return the sentence for *left_alone*."""
@@ -113,8 +129,23 @@ def from_pod(
         workflow=identity.workflow_name,
         workflow_missing=bool(identity.workflow_name) and workflow is None,
         left_alone=_left_alone(pod, record, namespace, policy),
+        beside=_within(record.beside, record.namespace, namespace),
+        apart=_within(record.apart, record.namespace, namespace),
+        spread=record.spread,
         elsewhere=elsewhere,
         **(_demands(workflow, action, identity) if workflow and action else {}),
+    )
+
+
+def _within(terms: tuple[PodSelection, ...], said: str, namespace: str) -> tuple[PodSelection, ...]:
+    """Return *terms* of a pod that is created in *namespace*, whatever it *said* itself."""
+    if said == namespace:
+        return terms
+    return tuple(
+        structs.replace(each, namespaces=(namespace,))
+        if each.namespaces == (said,) and each.namespace_requirements is None
+        else each
+        for each in terms
     )
 
 

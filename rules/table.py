@@ -15,6 +15,7 @@ from rules.affinity.interference import interference
 from rules.affinity.least_loaded import least_loaded
 from rules.affinity.most_free import most_free
 from rules.affinity.own import own
+from rules.affinity.pod_rules import pod_rules
 from rules.affinity.service import service
 from rules.affinity.unknown import unknown
 from rules.affinity.usable import usable
@@ -27,6 +28,7 @@ Ground = Literal["fact", "stated", "learned", "load"]
 RULES: Final[Mapping[str, tuple[Ground, Rule]]] = {
     "usable": ("fact", usable),
     "capacity": ("fact", capacity),
+    "pod_rules": ("fact", pod_rules),
     "own": ("stated", own),
     "hardware": ("stated", hardware),
     "workflow": ("stated", workflow),

@@ -28,6 +28,7 @@ from rules.functions import (
 from rules.memo import Memo
 from rules.nodes import Nodes
 from rules.running import Busyness, Seen
+from rules.standing import Standing, rows
 
 _LABELS = msgspec.json.Decoder(dict[str, str])
 _AMOUNTS = msgspec.json.Decoder(dict[str, float])
@@ -85,8 +86,7 @@ def used(table: pa.Table) -> dict[str, tuple[float, float]]:
 
 def placed(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, int]) -> Seen:
     """Return the pods that the snapshot saw holding a node; their extended resources are not kept there."""
-    phase = pc.fill_null(table["phase"].cast(pa.string()), "")
-    table = table.filter(pc.invert(pc.is_in(phase, pa.array(["Succeeded", "Failed"]))))
+    table = _holding(table)
     everyone = np.arange(len(table))
     requests = {
         "cpu": np.ceil(np.nan_to_num(_numbers(table["cpu_request_cores"])) * 1000.0 - 1e-6),
@@ -97,6 +97,19 @@ def placed(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, in
         _codes(table["function"], functions),
         {name: (everyone, counted) for name, counted in requests.items()},
     )
+
+
+def _holding(table: pa.Table) -> pa.Table:
+    phase = pc.fill_null(table["phase"].cast(pa.string()), "")
+    return table.filter(pc.invert(pc.is_in(phase, pa.array(["Succeeded", "Failed"]))))
+
+
+def standing(table: pa.Table, nodes: Mapping[str, int]) -> Standing:
+    """Return what selectors see of the pods that `placed` counts; whom these shun themselves is not kept there."""
+    table = _holding(table)
+    said, codes = _encoded(table["labels"])
+    labels = [_LABELS.decode(each or "{}") for each in said]
+    return rows(_encoded(table["namespace"]), (labels, codes), _codes(table["node"], nodes))
 
 
 def busyness(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, int]) -> Busyness | None:
@@ -129,20 +142,20 @@ def functions(table: pa.Table, names: set[str], workflows: Iterable[Workflow]) -
     size = len(ordered)
     function, kind = _codes(table["function"], index), _ranks(table["node_type"])
     order = np.lexsort((kind, function))
-    rows = order[np.flatnonzero(np.diff(function[order], prepend=-2))]
-    rows = rows[function[rows] >= 0]
-    at = function[rows]
+    first = order[np.flatnonzero(np.diff(function[order], prepend=-2))]
+    first = first[function[first] >= 0]
+    at = function[first]
     levels = np.full((size, len(RESOURCES)), -1, dtype=np.int8)
     for column, resource in enumerate(RESOURCES):
         said = {name: number for number, name in enumerate(LEVELS)}
-        levels[at, column] = _codes(table[resource], said)[rows]
+        levels[at, column] = _codes(table[resource], said)[first]
     dominant, source = ([""] * size for _ in range(2))
     for texts, column_name in ((dominant, "dominant"), (source, "source")):
         words, codes = _encoded(table[column_name])
-        for number, code in zip(at.tolist(), codes[rows].tolist(), strict=True):
+        for number, code in zip(at.tolist(), codes[first].tolist(), strict=True):
             texts[number] = words[code]
     runs, p50 = np.zeros(size, dtype=np.int64), np.full(size, np.nan)
-    runs[at], p50[at] = _counts(table["activations"])[rows], _numbers(table["p50_ms"])[rows]
+    runs[at], p50[at] = _counts(table["activations"])[first], _numbers(table["p50_ms"])[first]
     return lay(ordered, Index(ordered), levels, tuple(dominant), tuple(source), runs, p50, workflows)
 
 

@@ -21,6 +21,7 @@ from rules.memo import Memo
 from rules.nodes import Nodes, columns, with_held
 from rules.owners import Owners
 from rules.running import Busyness, Held, Reservation, Running, Seen, ask
+from rules.standing import Standing, standing
 
 __all__ = ["Learned", "Reservation", "Services", "View", "learn", "prepare", "view_of"]
 
@@ -68,6 +69,7 @@ class View:
     latencies: Latencies
     workflows: Mapping[tuple[str, str], Workflow]
     services: Services
+    standing: Standing
     memo: Memo = field(default_factory=Memo)
 
 
@@ -153,6 +155,9 @@ def view_of(
         latencies=tables.latencies(learned.tables["latencies"], learned.functions.index, laid),
         workflows=learned.workflows,
         services=services,
+        standing=tables.standing(learned.tables["placements"], laid.index)
+        if pods is None
+        else standing(filter(counts, pods), laid.index),
     )
 
 

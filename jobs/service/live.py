@@ -15,7 +15,7 @@ import structlog
 from pipeline import objects
 from pipeline.clients.watch import Source, Watcher
 from pipeline.errors import ColocationError
-from pipeline.records import Node, Pod
+from pipeline.records import Node, Pod, PodSelection
 
 #: Pods that hold their node's resources; the API server reports one that ends as deleted.
 HOLDING = "status.phase!=Succeeded,status.phase!=Failed"
@@ -109,17 +109,17 @@ class Live:
         self,
         source: Source,
         *,
-        labels: Sequence[str],
         annotations: Sequence[str],
         node: Callable[[msgspec.Raw], Node] = objects.node,
         on_pod: Callable[[Pod], None] = lambda _: None,
     ) -> None:
-        """Keep of each pod only the given *labels* and *annotations*; *on_pod* is told of each with a node."""
+        """Keep of each pod's annotations only the given ones; *on_pod* is told of each with a node."""
         self.changes = 0
-        self._labels = tuple(labels)
         self._annotations = tuple(annotations)
         self._on_pod = on_pod
         self._node = node
+        self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
+        self._shunned: dict[tuple[PodSelection, ...], tuple[PodSelection, ...]] = {}
         self._interned: dict[tuple[tuple[str, float], ...], Mapping[str, float]] = {}
         self._nodes = Held("node", self._read_node, self._changed)
         self._pods = Held("pod", self._read_pod, self._changed)
@@ -206,11 +206,14 @@ class Live:
             namespace=sys.intern(pod.namespace),
             node=sys.intern(pod.node),
             phase=sys.intern(pod.phase),
-            labels=_only(pod.labels, self._labels),
+            labels=self._labels.setdefault(frozenset(pod.labels.items()), pod.labels),
             annotations=_only(pod.annotations, self._annotations),
             requests=self._interned.setdefault(tuple(pod.requests.items()), pod.requests),
             limits={},
             tolerations=(),
+            beside=(),
+            apart=self._shunned.setdefault(pod.apart, pod.apart),
+            spread=(),
         )
 
 

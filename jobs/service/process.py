@@ -161,7 +161,6 @@ def _live(settings: Settings, cluster: str, policy: Policy, reservations: Reserv
 
     return Live(
         client,
-        labels=(*policy.function_labels, policy.own("function"), policy.own("workflow")),
         annotations=(decision,),
         node=lambda raw: objects.node(
             raw, bandwidth_label=kubernetes.bandwidth_label, disk_label=kubernetes.disk_label

@@ -3,6 +3,7 @@
 Numbers and selectors are compared as the text in which they came: whoever creates many pods writes them alike.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -46,6 +47,7 @@ class _Spec(msgspec.Struct, rename="camel"):
     init_containers: msgspec.Raw = _NULL
     overhead: msgspec.Raw = _NULL
     resources: msgspec.Raw = _NULL
+    topology_spread_constraints: msgspec.Raw = _NULL
 
 
 class Admitted(msgspec.Struct):
@@ -105,15 +107,35 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
         None if labels is None else labels is UNSET,
         None if annotations is None else annotations is UNSET,
         *[item for item in standing.items() if item[0] in names.own],
+        *_seen(spec, standing, namespace, view, names),
         *[item for item in noted.items() if item[0] in names.annotations],
         bytes(spec.affinity),
         bytes(spec.node_selector),
         bytes(spec.tolerations),
+        bytes(spec.topology_spread_constraints),
         bytes(spec.init_containers),
         bytes(spec.overhead),
         bytes(spec.resources),
         *[bytes(each.resources) for each in spec.containers or ()],
     )
+
+
+def _seen(
+    spec: _Spec, labels: dict[str, str], namespace: str, view: View, names: Names
+) -> Iterator[str | tuple[str, str]]:
+    """Yield the namespace and the labels that rules about other pods look at, where there are any such rules.
+
+    A rule of the pod's own looks only at labels whose key stands in it.
+    """
+    shunning = view.standing.kinds.averse_keys()
+    affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
+    own = affinity + spread if b"podA" in affinity else spread
+    if not shunning and own == b"null":
+        return
+    yield namespace
+    for key, value in labels.items():
+        if (key in shunning or key.encode() in own or b"\\" in own) and key not in names.own:
+            yield key, value
 
 
 def _who(known: Identity) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pipeline.errors import BadInput
-from pipeline.objects import wire
+from pipeline.objects import selections, wire
 from pipeline.records import Pod
 
 #: ``Pod.created`` of a pod that does not exist yet: a manifest, or one under admission.
@@ -39,13 +39,15 @@ def _record(given: wire.WirePod) -> Pod:
         raise BadInput(f"pod {namespace}/{name}: {error}") from None
     phase = status.phase or "Pending"
     owner = _controller(meta.owner_references)
+    labels = meta.labels or {}
+    beside, apart = selections.of_affinity(spec.affinity, namespace, labels)
     return Pod(
         namespace=namespace,
         name=name,
         uid=meta.uid or "",
         node=spec.node_name or "",
         phase=phase,
-        labels=meta.labels or {},
+        labels=labels,
         annotations=meta.annotations or {},
         requests=requests,
         limits=limits,
@@ -56,6 +58,9 @@ def _record(given: wire.WirePod) -> Pod:
         owner_name=owner.name or "",
         tolerations=tuple(spec.tolerations or ()),
         priority=spec.priority or 0,
+        beside=beside,
+        apart=apart,
+        spread=tuple(selections.spread(spec.topology_spread_constraints or (), labels)),
     )
 
 

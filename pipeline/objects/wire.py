@@ -45,6 +45,46 @@ class Container(_Wire, frozen=True):
     restart_policy: str | None = None
 
 
+class LabelRequirement(_Wire, frozen=True):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class Selector(_Wire, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelRequirement] | None = None
+
+
+class PodTerm(_Wire, frozen=True):
+    label_selector: Selector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: Selector | None = None
+    topology_key: str | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class PodTerms(_Wire, frozen=True):
+    required_during_scheduling_ignored_during_execution: list[PodTerm] | None = None
+
+
+class Affinity(_Wire, frozen=True):
+    pod_affinity: PodTerms | None = None
+    pod_anti_affinity: PodTerms | None = None
+
+
+class SpreadConstraint(_Wire, frozen=True):
+    label_selector: Selector | None = None
+    topology_key: str | None = None
+    max_skew: int | None = None
+    min_domains: int | None = None
+    when_unsatisfiable: str | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
+
+
 class PodSpec(_Wire, frozen=True):
     node_name: str | None = None
     containers: list[Container] | None = None
@@ -53,6 +93,8 @@ class PodSpec(_Wire, frozen=True):
     resources: Resources | None = None
     tolerations: list[dict[str, Any]] | None = None
     priority: int | None = None
+    affinity: Affinity | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
 
 
 class Condition(_Wire, frozen=True):

@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeline.records import Taint
 from rules.advice import Advice, Reason
-from rules.candidates import Candidates
+from rules.candidates import Candidates, Mask
 from rules.nodes import Nodes
 from rules.policy import Policy
 from rules.request import Request
@@ -26,8 +26,7 @@ def usable(request: Request, view: View, policy: Policy) -> Advice:
 
 
 def _usable(nodes: Nodes, tolerations: Tolerations) -> Advice:
-    clean = np.array([not _untolerated(taints, tolerations) for taints in nodes.taints], dtype=np.bool_)
-    tainted = ~clean[nodes.taint_of] if len(clean) else np.zeros(len(nodes), dtype=np.bool_)
+    tainted = ~tolerated(nodes, tolerations)
     cordoned = ~nodes.schedulable & bool(_untolerated((_CORDONED,), tolerations))
     reasons = tuple(
         Reason("usable", f"{count} of {len(nodes)} nodes {why}")
@@ -39,6 +38,12 @@ def _usable(nodes: Nodes, tolerations: Tolerations) -> Advice:
         if count
     )
     return Advice("usable", Candidates.of(nodes.ready & ~cordoned & ~tainted), reasons=lambda: reasons)
+
+
+def tolerated(nodes: Nodes, tolerations: Tolerations) -> Mask:
+    """Return the nodes without a taint that *tolerations* do not tolerate."""
+    clean = np.array([not _untolerated(taints, tolerations) for taints in nodes.taints], dtype=np.bool_)
+    return clean[nodes.taint_of] if len(clean) else np.ones(len(nodes), dtype=np.bool_)
 
 
 def _untolerated(taints: Iterable[Taint], tolerations: Tolerations) -> list[Taint]:

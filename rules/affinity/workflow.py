@@ -1,7 +1,9 @@
 """Functions of one workflow together on a node, or apart, as their designer says.
 
 Terms speak of the labels that the webhook itself puts on pods at creation; a required affinity names the pod's own
-function too, so that the first pod satisfies it itself and is not left Pending.
+function too, so that the first pod satisfies it itself and is not left Pending. The scheduler looks for one pod that
+meets all required affinity terms of a pod at once: beside a term of the pod's own, ours would ask for a pod that may
+never be there, so it is preferred with the highest weight then.
 """
 
 import numpy as np
@@ -19,6 +21,7 @@ from rules.view import View
 
 NAME = "workflow"
 _WEIGHT = 50
+_HEAVIEST = 100
 
 
 def workflow(request: Request, view: View, policy: Policy) -> Advice:
@@ -31,21 +34,27 @@ def workflow(request: Request, view: View, policy: Policy) -> Advice:
     reasons = []
     for group in request.groups:
         there = _nodes_with(group, request, view, policy)
+        firm = _firm(group, request)
         verb = "must" if group.must else "should"
         others = ", ".join(each for each in group.actions if each != action_of(request.function_name))
-        reasons.append(
-            Reason(NAME, f"{verb} run {'apart from' if group.apart else 'together with'} {others}: {group.because}")
-        )
+        said = f"{verb} run {'apart from' if group.apart else 'together with'} {others}: {group.because}"
+        if group.must and not firm:
+            said += "; preferred only, since the pod has required affinity of its own"
+        reasons.append(Reason(NAME, said))
         terms += _apart(group, request, view, policy) if group.apart else _together(group, request, view, policy)
-        if not group.must:
+        if not firm:
             grades += (~there if group.apart else there) / len(request.groups)
         elif group.apart:
             allowed &= ~there
         elif there.any():
             allowed &= there
-    must = any(group.must for group in request.groups)
+    must = any(_firm(group, request) for group in request.groups)
     scores: Scores | None = graded("wishes", grades, share=0.4) if grades.any() else None
     return Advice(NAME, Candidates.of(allowed) if must else None, scores, tuple(terms), lambda: reasons)
+
+
+def _firm(group: Group, request: Request) -> bool:
+    return group.must and (group.apart or not request.beside)
 
 
 def _members(group: Group, request: Request, view: View, *, with_itself: bool) -> list[str]:
@@ -74,7 +83,7 @@ def _here(request: Request, policy: Policy) -> tuple[Expression, ...]:
 def _together(group: Group, request: Request, view: View, policy: Policy) -> list[PodTerm]:
     values = own_values(_members(group, request, view, with_itself=True))
     expressions = (Expression(policy.own("function"), "In", values), *_here(request, policy))
-    weight = None if group.must else _WEIGHT
+    weight = None if _firm(group, request) else _HEAVIEST if group.must else _WEIGHT
     return [PodTerm(False, expressions, policy.topology_key, weight, request.namespace in policy.across)]
 
 

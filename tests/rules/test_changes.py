@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.records import PodSelection, Requirement
 from rules.changes import Changes, updated
 from rules.policy import Policy
 from rules.recommend import recommend
 from rules.view import Reservation, View
+from tests.support.scheduling import REQUIRED
 from tests.support.worlds import GIB, NOW, World, critical, flow, node, of_workflow, pod, running
 
 NODES = [node(f"n{each}", {"zone": f"z{each % 2}"}, kind=f"t{each % 2}", cpu=4) for each in range(4)]
@@ -26,6 +28,11 @@ PODS = [
     for each in NODES
     for number in range(2)
 ]
+PODS[3] = msgspec.structs.replace(
+    PODS[3],
+    apart=(PodSelection((Requirement("openwhisk/action", "In", ("batch",)),), "kubernetes.io/hostname", ("ow",)),),
+)
+BESIDE_HELLO = {"labelSelector": {"matchLabels": {"openwhisk/action": "hello"}}, "topologyKey": "zone"}
 RESERVATIONS = [
     Reservation(f"{function}-{each.name}", each.name, function, {"cpu": 0.3, "pods": 1.0})
     for function in FUNCTIONS
@@ -81,6 +88,7 @@ def answers(world: World, view: View) -> dict[str, Any]:
         **{name: pod(name, requests={"cpu": "500m"}) for name in FUNCTIONS},
         "of a workflow": of_workflow("hello"),
         "nobody's": pod(),
+        "beside hello": pod(spec={"affinity": {"podAffinity": {REQUIRED: [BESIDE_HELLO]}}}),
     }
     given = {}
     for name, manifest in manifests.items():

@@ -85,6 +85,82 @@ def may_run(pod: Mapping[str, Any], node: Node, nodes: Sequence[Node], pods: Seq
     return not anywhere and all(selects(term, labels) and term["topologyKey"] in node.labels for term in terms)
 
 
+def speaks_of(term: Mapping[str, Any], labels: Mapping[str, str], there: str, namespace: str) -> bool:
+    """Whether *term* of a pod in *namespace* speaks of a pod with *labels* that is *there*."""
+    selector = term.get("namespaceSelector")
+    named = term.get("namespaces") or []
+    inside = there in named or (there == namespace if not named and selector is None else False)
+    if selector is not None:
+        name = {"kubernetes.io/metadata.name": there}
+        inside = inside or selects({"labelSelector": selector}, name)
+    return inside and term.get("labelSelector") is not None and selects(term, labels)
+
+
+def same_domain(one: Node, other: Node, key: str) -> bool:
+    return key in one.labels and one.labels[key] == other.labels.get(key)
+
+
+def lets_in(
+    pod: Mapping[str, Any], node: Node, nodes: Sequence[Node], running: Sequence[tuple[Mapping[str, Any], Node]]
+) -> bool:
+    """Whether rules about other pods let *pod* onto *node*: its own and those of *running*, by the documentation."""
+    labels, namespace = pod["metadata"].get("labels") or {}, pod["metadata"]["namespace"]
+
+    def required(of: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = ((of["spec"].get("affinity") or {}).get(kind) or {}).get(REQUIRED) or []
+        return found
+
+    def met(term: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        return speaks_of(term, other["metadata"].get("labels") or {}, other["metadata"]["namespace"], namespace)
+
+    for term in required(pod, "podAntiAffinity"):
+        if any(met(term, other) and same_domain(node, where, term["topologyKey"]) for other, where in running):
+            return False
+    for other, where in running:
+        for term in required(other, "podAntiAffinity"):
+            told = speaks_of(term, labels, namespace, other["metadata"]["namespace"])
+            if told and same_domain(node, where, term["topologyKey"]):
+                return False
+    wanted = required(pod, "podAffinity")
+    meeting = [where for other, where in running if all(met(term, other) for term in wanted)]
+    if wanted and not meeting and all(met(term, pod) for term in wanted):
+        if not all(term["topologyKey"] in node.labels for term in wanted):
+            return False
+    elif any(not any(same_domain(node, where, term["topologyKey"]) for where in meeting) for term in wanted):
+        return False
+    return all(evenly(each, pod, node, nodes, running) for each in pod["spec"].get("topologySpreadConstraints") or [])
+
+
+def evenly(
+    constraint: Mapping[str, Any],
+    pod: Mapping[str, Any],
+    node: Node,
+    nodes: Sequence[Node],
+    running: Sequence[tuple[Mapping[str, Any], Node]],
+) -> bool:
+    """Whether one more *pod* on *node* keeps within the allowed skew."""
+    if constraint["whenUnsatisfiable"] != "DoNotSchedule":
+        return True
+    keys = [
+        each["topologyKey"]
+        for each in pod["spec"]["topologySpreadConstraints"]
+        if each["whenUnsatisfiable"] == "DoNotSchedule"
+    ]
+    key, namespace = constraint["topologyKey"], pod["metadata"]["namespace"]
+    if key not in node.labels:
+        return False
+    affinity = pod["spec"].get("affinity") or {}
+    open_ = [each for each in nodes if all(every in each.labels for every in keys) and admits(affinity, each)]
+    counts = {each.labels[key]: 0 for each in open_}
+    for other, where in running:
+        counted = where in open_ and other["metadata"]["namespace"] == namespace
+        if counted and selects(constraint, other["metadata"].get("labels") or {}):
+            counts[where.labels[key]] += 1
+    fewest = min(counts.values(), default=0) if len(counts) >= constraint.get("minDomains", 1) else 0
+    itself = selects(constraint, pod["metadata"].get("labels") or {})
+    return counts.get(node.labels[key], 0) + itself - fewest <= constraint["maxSkew"]
+
+
 def preference(pod: Mapping[str, Any], node: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -> int:
     """Node weights and pod weights together, as the terms state them."""
     affinity = pod["spec"].get("affinity") or {}

@@ -53,7 +53,6 @@ def live(server: KubeServer, tmp_path: Path, seen: list[str]) -> Iterator[Live]:
     client = KubernetesClient(kubeconfig=server.kubeconfig(tmp_path))
     live = Live(
         client,
-        labels=("openwhisk/action",),
         annotations=("colocation.internal/decision",),
         on_pod=lambda pod: seen.append(pod.annotations.get("colocation.internal/decision", "")),
     )
@@ -65,10 +64,31 @@ def live(server: KubeServer, tmp_path: Path, seen: list[str]) -> Iterator[Live]:
         live.close()
 
 
-def test_the_lists_are_held_with_what_answers_need_and_no_more(live: Live, seen: list[str]) -> None:
+def _shunning(name: str) -> dict[str, Any]:
+    """A pod that is spread, wants a friend, and has nobody like itself beside it."""
+    selector = {"labelSelector": {"matchLabels": {"openwhisk/action": "hello"}}, "topologyKey": "zone"}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [selector]}
+    labels = {"openwhisk/action": "hello", "noise": "x"}
+    pod = _pod(name, labels=labels, annotations={"colocation.internal/decision": "d1"})
+    pod["spec"] |= {
+        "affinity": {"podAffinity": required, "podAntiAffinity": required},
+        "topologySpreadConstraints": [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}],
+    }
+    return pod
+
+
+def test_the_lists_are_held_with_what_answers_need_and_no_more(
+    live: Live, seen: list[str], server: KubeServer
+) -> None:
     assert sorted(node.name for node in live.nodes()) == ["n1", "n2"]
+    server.event(PODS, "ADDED", _shunning("a"))
+    server.event(PODS, "ADDED", _shunning("c"))
+    wait_until(lambda: len(live.pods()) == 3 and all(pod.apart for pod in live.pods() if pod.name != "b"))
     pods = {pod.name: pod for pod in live.pods()}
-    assert dict(pods["a"].labels) == {"openwhisk/action": "hello"}
+    assert dict(pods["a"].labels) == {"openwhisk/action": "hello", "noise": "x"}
+    assert pods["a"].apart is pods["c"].apart != ()
+    assert pods["a"].labels is pods["c"].labels
+    assert pods["a"].beside == pods["a"].spread == ()
     assert dict(pods["a"].annotations) == {"colocation.internal/decision": "d1"}
     assert pods["a"].requests == {"cpu": 0.5, "memory": 2.0**30}
     assert pods["a"].requests is pods["b"].requests
@@ -93,7 +113,7 @@ def test_events_change_the_view_and_the_number_of_changes(live: Live, server: Ku
 
 def test_an_update_of_nothing_that_matters_is_no_change(live: Live, server: KubeServer) -> None:
     before = live.changes
-    server.event(PODS, "MODIFIED", _pod("b", labels={"noise": "other"}))
+    server.event(PODS, "MODIFIED", _pod("b", annotations={"noise": "other"}))
     server.event(PODS, "ADDED", _pod("z"))
     wait_until(lambda: len(live.pods()) == 3)
     assert live.changes == before + 1
@@ -118,6 +138,6 @@ def test_an_expired_watch_lists_anew_and_what_is_missing_is_gone(live: Live, ser
 
 def test_staleness_is_known_after_the_first_list(live: Live, server: KubeServer, tmp_path: Path) -> None:
     assert all(age is not None and age < 60 for age in live.staleness().values())
-    unsynced = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), labels=(), annotations=())
+    unsynced = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), annotations=())
     assert unsynced.staleness() == {"nodes": None, "pods": None, "services": None}
     assert not unsynced.synced

@@ -19,6 +19,7 @@ from jobs.service.prepared import PLACE
 from jobs.service.reservations import Reservations
 from jobs.service.state import Current
 from pipeline.objects import pod_of
+from pipeline.records import PodSelection, Requirement
 from rules.changes import Changes, updated
 from rules.policy import Policy
 from rules.recommend import recommend
@@ -31,9 +32,15 @@ POLICY = Policy(
     mode="prefer", namespaces={"quiet": "observe", "strict": "require"}, across=frozenset({"open"}),
     excluded_namespaces=("kube-system",),
 )  # fmt: skip
+#: Whose pod that runs will have no pod with the label app: batch beside it.
+SHUNNING = msgspec.structs.replace(
+    running("guest/world", "n3"),
+    apart=(PodSelection((Requirement("app", "In", ("batch",)),), "kubernetes.io/hostname", ("ow",)),),
+)
+HELLO = {"labelSelector": {"matchLabels": {"app": "hello"}}, "topologyKey": "kubernetes.io/hostname"}
 WORLD = World(
     [node(f"n{each}", {"zone": f"z{each % 2}", "gpu": "yes"} if each == 1 else {}, cpu=4) for each in range(4)],
-    pods=[running("guest/batch", "n0", cpu=1.0), running("guest/hello", "n2")],
+    pods=[running("guest/batch", "n0", cpu=1.0), running("guest/hello", "n2"), SHUNNING],
     slowdowns={("guest/hello", "guest/batch"): 0.8, ("guest/batch", "guest/batch"): 0.4},
     known=("guest/hello", "guest/batch", "guest/world"),
     workflows=[flow(critical("hello", extraResources={"gpu": True}), {"name": "world"})],
@@ -63,9 +70,11 @@ SPEC = st.fixed_dictionaries(
                 {},
                 {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
                     {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}}},
+                {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [HELLO]}},
             )
         ),
         "nodeSelector": st.sampled_from((None, {"zone": "z0"})),
+        "topologySpreadConstraints": st.just([{**HELLO, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]),
         "tolerations": st.just([{"operator": "Exists"}]),
     },
 )  # fmt: skip

@@ -23,7 +23,7 @@ class Source:
     """A live cluster whose lists and events the test gives itself."""
 
     def __init__(self) -> None:
-        self.live = Live(self, labels=("openwhisk/namespace", "openwhisk/action"), annotations=())  # type: ignore[arg-type]
+        self.live = Live(self, annotations=())  # type: ignore[arg-type]
 
     def sync(self, pods: list[dict[str, Any]]) -> None:
         self.lists("nodes", [_node("a"), _node("b")])
