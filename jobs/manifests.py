@@ -7,17 +7,7 @@ from typing import Any
 
 from jobs import documents
 from pipeline.errors import BadInput
-
-#: Where a kind keeps its pod template.
-_TEMPLATES: Mapping[str, tuple[str, ...]] = {
-    "Deployment": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "ReplicationController": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
+from rules.templates import TEMPLATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +46,13 @@ def _opened(file: Path, document: object) -> Iterator[Manifest]:
         yield from _opened(file, request.get("object"))
     elif kind == "Pod":
         yield _manifest(file, document, "Pod", (), document)
-    elif kind in _TEMPLATES:
+    elif kind in TEMPLATES:
         template: object = document
-        for step in _TEMPLATES[str(kind)]:
+        for step in TEMPLATES[str(kind)]:
             template = template.get(step) if isinstance(template, Mapping) else None
         if not isinstance(template, Mapping):
-            raise BadInput(f"{file}: {kind} without {'.'.join(_TEMPLATES[str(kind)])}")
-        yield _manifest(file, document, str(kind), _TEMPLATES[str(kind)], template)
+            raise BadInput(f"{file}: {kind} without {'.'.join(TEMPLATES[str(kind)])}")
+        yield _manifest(file, document, str(kind), TEMPLATES[str(kind)], template)
     else:
         raise BadInput(f"{file}: kind {kind!r}: neither a Pod nor a workload with a pod template")
 

@@ -5,6 +5,9 @@ from typing import Any
 
 import httpx
 
+from rules.hpa import bodies, model
+from rules.hpa.model import Consumer
+
 GROUP = "/v2/projects/my-proj1/composite-apps/my-capp1/v1.0/deployment-intent-groups/my-dig1"
 
 
@@ -196,3 +199,21 @@ def example_documents() -> Iterator[str]:
     """The usage example as documents with their paths."""
     for path, text in EXAMPLE:
         yield f"path: {GROUP.removeprefix('/v2/')}/{path}\n{text.lstrip()}"
+
+
+def consumer(
+    *specs: dict[str, Any],
+    app: str = "app",
+    name: str = "c1",
+    kind: str = "Deployment",
+    object: str = "web",
+    container: str | None = "main",
+    where: str = "projects/p/composite-apps/a/v/deployment-intent-groups/g/hpa-intents/i",
+    **more: Any,
+) -> Consumer:
+    """A consumer with requirements r0, r1, ... of these specs, read as the API reads bodies."""
+    target = {"kind": kind, "name": object, **({"container-name": container} if container else {}), **more}
+    requirements = [
+        model.requirement(bodies.requirement(meta(f"r{number}", **spec))) for number, spec in enumerate(specs)
+    ]
+    return model.consumer(bodies.consumer(meta(name, consumer=target)), app, requirements, where)
