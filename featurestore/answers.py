@@ -5,9 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from featurestore import company as runs_company
 from featurestore import profiles
 from featurestore.columnar import TEXT, TIME, named, quantiles
 from featurestore.exposure.kernels import Floats, Ints
+from featurestore.exposure.sweep import Exposure
 from featurestore.interference.decision import UNKNOWN, PairTable
 from featurestore.profiles import AMOUNTS, RESOURCES, Profiles
 from featurestore.runs import Runs
@@ -15,6 +17,10 @@ from featurestore.snapshot import TABLES
 
 _HOUR = 3_600_000_000
 _LEVELS = (0.5, 0.95)
+#: A median of fewer runs than this says little.
+MET = 10
+#: So many companies of a cluster are kept at most.
+_COMPANIES = 200_000
 
 #: What is known of one run of a measured function, and the working set that it seldom exceeds.
 _MORE = ("cpu_seconds_per_run", "memory_bytes_p95", "network_bytes_per_run", "disk_bytes_per_run")
@@ -27,7 +33,7 @@ def schema(table: str) -> pa.Schema:
 
 def empty() -> dict[str, pa.Table]:
     """Return the learned tables of one who knows nothing."""
-    return {name: schema(name).empty_table() for name in ("pairs", "functions", "latencies", "busyness")}
+    return {name: schema(name).empty_table() for name in ("pairs", "functions", "latencies", "busyness", "company")}
 
 
 def latencies(runs: Runs) -> pa.Table:
@@ -57,6 +63,40 @@ def latencies(runs: Runs) -> pa.Table:
             ).cast(schema("latencies"))
         )
     return pa.concat_tables(tables).unify_dictionaries()
+
+
+def company(runs: Runs, exposure: Exposure) -> pa.Table:
+    """Return the median execution of successes (ms) by the company that they had, by node and by node type.
+
+    Node "" is the whole type. Companies met fewer than `MET` times say nothing; of all others the most met are kept.
+    """
+    mine = np.flatnonzero((runs.evidence & np.isfinite(runs.execution))[exposure.rows])
+    who = runs_company.of_runs(
+        exposure.indptr, exposure.indices, exposure.values, runs_company.numbers(runs.functions.to_pylist())
+    )[mine]
+    rows = exposure.rows[mine]
+    function, kind = runs.function[rows].astype(np.int64), runs.node_type[rows].astype(np.int64)
+    parts = []
+    for node in (np.full(len(rows), -1), runs.node[rows].astype(np.int64)):
+        present, group = np.unique(np.stack([function, kind, node, who], axis=1), axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        count = np.bincount(group, minlength=len(present))
+        median = quantiles(group, runs.execution[rows] * 1000, len(present), (0.5,))[:, 0]
+        met = count >= MET
+        parts.append((present[met], count[met], median[met]))
+    present, count, median = (np.concatenate(each) for each in zip(*parts, strict=True))
+    kept = np.sort(np.argsort(-count, kind="stable")[:_COMPANIES])
+    present = present[kept]
+    return pa.table(
+        {
+            "function": named(present[:, 0], runs.functions),
+            "node_type": _or_empty(present[:, 1], runs.node_types),
+            "node": _or_empty(present[:, 2], runs.nodes),
+            "company": present[:, 3],
+            "activations": count[kept],
+            "p50_ms": median[kept],
+        }
+    ).cast(schema("company"))
 
 
 def busyness(runs: Runs, since: int, until: int) -> pa.Table:

@@ -66,6 +66,15 @@ TABLES: Mapping[str, pa.Schema] = {
         p50_ms=pa.float64(),
         p95_ms=pa.float64(),
     ),
+    "company": schema(  # medians by the company that runs had: `featurestore.company`
+        cluster=_TEXT,
+        function=_TEXT,
+        node_type=_TEXT,
+        node=_TEXT,
+        company=pa.int64(),
+        activations=pa.int64(),
+        p50_ms=pa.float64(),
+    ),
     "pairs": schema(
         cluster=_TEXT,
         victim=_TEXT,

@@ -13,7 +13,7 @@ from rules.memo import Memo
 from rules.nodes import with_held
 from rules.running import Entries, Floats, Held, Reservation, Running, entries, units
 from rules.standing import changed
-from rules.view import Services, View, counts
+from rules.view import Services, View, company_now, counts
 
 #: Beyond so many functions with entries of their own all entries are laid out anew.
 _CHANGED: Final = 2000
@@ -62,6 +62,7 @@ def updated(view: View, at: datetime, changes: Changes) -> View:
         functions=functions,
         held=held,
         running=running,
+        company=company_now(running, functions, view.medians, len(view.nodes)),
         pairs=pairs,
         services=services,
         standing=changed(

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from featurestore import company
 from pipeline.mangling import Index
 from pipeline.mangling import mangled as spoken
 from pipeline.records import Workflow
@@ -43,7 +44,7 @@ class Functions:
     ``mixed`` or "". *runs* counts the activations that were learned from. *p50* is the median in ms over all node
     types, NaN unknown. *importance* is 3, 2 or 1; *strict* marks goal Performance with importance High. *mangled*
     finds functions by a pod's name, *actions* by the bare name of their action, *bare* those without a namespace by
-    what a pod's name makes of their action.
+    what a pod's name makes of their action. *number* is what each adds to a company's (`featurestore.company`).
     """
 
     names: tuple[str, ...]
@@ -58,6 +59,7 @@ class Functions:
     p50: Floats
     importance: npt.NDArray[np.int8]
     strict: npt.NDArray[np.bool_]
+    number: company.Numbers
 
     def __len__(self) -> int:
         return len(self.names)
@@ -87,6 +89,23 @@ class Latencies:
     runs: Rows
     p50: Floats
     memo: Memo = field(default_factory=Memo)
+
+    def of(self, function: int) -> slice:
+        """Return the rows of *function*, none of one that was not learned from."""
+        if function + 1 >= len(self.start):
+            return slice(0, 0)
+        return slice(int(self.start[function]), int(self.start[function + 1]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompanyMedians:
+    """Medians by the company that a function had, sorted by function as `Latencies` are; *company* is its number."""
+
+    start: Rows
+    node: Ids
+    type_of: Ids
+    company: Rows
+    p50: Floats
 
     def of(self, function: int) -> slice:
         """Return the rows of *function*, none of one that was not learned from."""
@@ -200,6 +219,7 @@ def lay(
         p50=p50,
         importance=weight,
         strict=strict,
+        number=company.numbers(names),
     )
 
 

@@ -18,6 +18,7 @@ from rules.functions import (
     LEVELS,
     NEVER,
     RESOURCES,
+    CompanyMedians,
     Floats,
     Functions,
     Latencies,
@@ -180,6 +181,23 @@ def latencies(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> La
         node=node[order],
         type_of=_codes(table["node_type"], types)[order],
         runs=_counts(table["activations"])[order],
+        p50=_numbers(table["p50_ms"])[order],
+    )
+
+
+def company(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> CompanyMedians:
+    """Sort the medians by company by function; a node or node type that is gone has no row."""
+    function = _codes(table["function"], functions)
+    named = pc.not_equal(pc.fill_null(table["node"].cast(pa.string()), ""), "").to_numpy(zero_copy_only=False)
+    node = _codes(table["node"], nodes.index)
+    kind = _codes(table["node_type"], {name: number for number, name in enumerate(nodes.types)})
+    keep = np.flatnonzero(np.where(named.astype(np.bool_), node >= 0, kind >= 0) & (function >= 0))
+    order = keep[np.argsort(function[keep], kind="stable")]
+    return CompanyMedians(
+        start=np.searchsorted(function[order], np.arange(len(functions) + 1)),
+        node=node[order],
+        type_of=kind[order],
+        company=_counts(table["company"])[order],
         p50=_numbers(table["p50_ms"])[order],
     )
 

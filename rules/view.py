@@ -13,10 +13,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from featurestore.company import of_nodes
 from featurestore.snapshot import Snapshot
 from pipeline.records import Node, Pod, Workflow
 from rules import tables
-from rules.functions import Functions, Latencies, Pairs, with_unlearned
+from rules.functions import CompanyMedians, Functions, Latencies, Pairs, Rows, with_unlearned
 from rules.memo import Memo
 from rules.nodes import Nodes, columns, with_held
 from rules.owners import Owners
@@ -52,7 +53,8 @@ class Learned:
 class View:
     """Everything that a decision looks at, frozen at *at*; *created* and *version* are the snapshot's.
 
-    *memo* keeps what was worked out from this view.
+    *medians* are those by company, *company* is what each node's is now (`featurestore.company`). *memo* keeps what
+    was worked out from this view.
     """
 
     cluster: str
@@ -67,9 +69,11 @@ class View:
     busyness: Busyness | None
     pairs: Pairs
     latencies: Latencies
+    medians: CompanyMedians
     workflows: Mapping[tuple[str, str], Workflow]
     services: Services
     standing: Standing
+    company: Rows
     memo: Memo = field(default_factory=Memo)
 
 
@@ -140,6 +144,8 @@ def view_of(
     seen = _reserved(seen, pending, laid, functions)
     busyness = tables.busyness(learned.tables["busyness"], laid.index, learned.functions.index)
     held = seen.held(len(laid))
+    running = seen.running(len(laid), len(functions), busyness)
+    medians = tables.company(learned.tables["company"], learned.functions.index, laid)
     return View(
         cluster=learned.cluster,
         version=learned.version,
@@ -149,16 +155,26 @@ def view_of(
         nodes=with_held(laid, held),
         functions=functions,
         held=held,
-        running=seen.running(len(laid), len(functions), busyness),
+        running=running,
         busyness=busyness,
         pairs=tables.typed(learned.pairs, laid.types),
         latencies=tables.latencies(learned.tables["latencies"], learned.functions.index, laid),
+        medians=medians,
+        company=company_now(running, functions, medians, len(laid)),
         workflows=learned.workflows,
         services=services,
         standing=tables.standing(learned.tables["placements"], laid.index)
         if pods is None
         else standing(filter(counts, pods), laid.index),
     )
+
+
+def company_now(running: Running, functions: Functions, medians: CompanyMedians, nodes: int) -> Rows:
+    """Return the company on each of so many *nodes*; nobody's where no *medians* would be found by it."""
+    if not len(medians.company):
+        return np.zeros(nodes, dtype=np.int64)
+    function, entries = running.all()
+    return of_nodes(entries.node, function, entries.busy, functions.number, nodes)
 
 
 def _owners(learned: Learned, pods: Sequence[Pod] | None) -> tuple[list[str], set[str]]:

@@ -105,6 +105,7 @@ def learn(inputs: Inputs, options: Options, progress: Callable[[int, int], None]
         "pairs": answers.pairs(runs, table),
         "functions": functions,
         "latencies": answers.latencies(runs),
+        "company": answers.company(runs, exposure),
         "busyness": answers.busyness(runs, inputs.since, inputs.until),
     }
     status = pc.value_counts(tables["pairs"]["status"].cast(pa.string())).to_pylist()

@@ -22,6 +22,7 @@ LEARNED: Mapping[str, str] = {
     "functions": "function_profiles",
     "latencies": "latencies",
     "busyness": "busyness",
+    "company": "company",
 }
 
 

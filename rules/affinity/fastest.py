@@ -1,13 +1,25 @@
-"""Where the function answered fastest so far: its median on that node, else on nodes of that type."""
+"""Where the function answered fastest so far, in the company that it would have there now.
+
+For each node the first of these that is known:
+
+1. the median of its runs on that node beside the very functions that run there now,
+2. the same on nodes of that type,
+3. the prediction: its base there, times one plus the slowdowns by what runs there now. The base is its median alone
+   on the node or the type; where it was never alone, its median on the node (of enough runs), on the type, or at all.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from featurestore.company import ALONE
 from rules.advice import Advice, Measure, Reason
-from rules.candidates import Scores, Sparse
+from rules.affinity.losses import losses, suffered
+from rules.candidates import Ids, Scores, Sparse
+from rules.functions import Rows
 from rules.nodes import Floats
 from rules.policy import Policy
 from rules.request import Request
@@ -17,75 +29,173 @@ from rules.view import View
 NAME = "fastest"
 #: Fewer runs on one node say less of the node than the runs on all of its type.
 _RUNS = 10
+#: Less than this no person would call a slowdown.
+_SLIGHT: Final = 0.005
+
+Numbers = npt.NDArray[np.intp]
+Kinds = npt.NDArray[np.int8]
+
+#: How each time is known, by its number, and how that is said of a node.
+_BESIDE_HERE, _BESIDE_ON_TYPE, _ALONE_HERE, _ALONE_ON_TYPE, _HERE, _ON_TYPE, _PREDICTED = range(7)
+_SAID: Final = (
+    "median {:.4g} ms on this node beside what runs there now",
+    "median {:.4g} ms on this node type beside what runs there now",
+    "median {:.4g} ms alone on this node",
+    "median {:.4g} ms alone on this node type",
+    "median {:.4g} ms on this node",
+    "median {:.4g} ms on this node type",
+    "{:.4g} ms predicted beside what runs there now",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Medians:
-    """A function's medians in ms, NaN where there is none: by number of node type, and on the nodes *at*."""
+class _Times:
+    """Times in ms, NaN where nothing is known, and how they are known: by number of node type, and on the nodes *at*
+    of their own."""
 
     by_type: Floats
-    at: npt.NDArray[np.intp]
+    type_kind: Kinds
+    at: Numbers
     own: Floats
+    own_kind: Kinds
+
+    def all(self, view: View) -> tuple[Floats, Kinds]:
+        """Return the time on each node, and how it is known."""
+        times, kinds = self.by_type[view.nodes.type_of], self.type_kind[view.nodes.type_of]
+        times[self.at], kinds[self.at] = self.own, self.own_kind
+        return times, kinds
 
 
 def fastest(request: Request, view: View, policy: Policy) -> Advice:
-    """Grade a node by the best median over its own; a node of a type never run on gets the function's overall one."""
+    """Grade a node by the best time over its own; one of a type never run on counts with the overall median."""
     if request.function < 0:
         return Advice(NAME)
-    return view.latencies.memo.once(request.function, lambda: _advice(request.function, request.function_name, view))
-
-
-def _advice(function: int, name: str, view: View) -> Advice:
-    medians = _medians(function, view)
-    found = np.concatenate((medians.by_type, medians.own))
-    if np.isnan(found).all():
+    function, name = request.function, request.function_name
+    base = view.latencies.memo.once(function, lambda: _base(function, view))
+    if np.isnan(base.by_type).all() and np.isnan(base.own).all():
         return Advice(NAME)
+    times = _now(function, base, view)
+    found = np.concatenate((times.by_type, times.own))
     best = float(np.nanmin(found))
     overall = view.functions.p50[function]
-    usual = float(overall) if overall > 0 else float(np.nanmedian(_all(medians, view)))
-    of_type = _grades(medians.by_type, best, usual)
-    own = _grades(medians.own, best, usual)
+    usual = float(overall) if overall > 0 else float(np.nanmedian(found))
     return Advice(
         NAME,
-        scores=Sparse(of_type, medians.at, own, view.nodes.type_of),
-        reasons=lambda: (Reason(NAME, _said(name, best, medians, view)),),
-        measures=lambda: _measures(medians, view),
+        scores=Sparse(
+            _grades(times.by_type, best, usual), times.at, _grades(times.own, best, usual), view.nodes.type_of
+        ),
+        reasons=lambda: (Reason(NAME, _said(name, times, view)),),
+        measures=lambda: _measures(times, view),
     )
 
 
-def _medians(function: int, view: View) -> _Medians:
-    lived = view.latencies
+def _base(function: int, view: View) -> _Times:
+    """Return the times without company: a median alone comes before any, one on a node before that of its type."""
+    lived, met = view.latencies, view.medians
     rows = lived.of(function)
     node, kind, runs, p50 = lived.node[rows], lived.type_of[rows], lived.runs[rows], lived.p50[rows]
     by_type = np.full(max(len(view.nodes.types), 1), np.nan)
+    type_kind = np.full(len(by_type), _ON_TYPE, dtype=np.int8)
     general = (node < 0) & (kind >= 0) & (p50 > 0)
     by_type[kind[general]] = p50[general]
-    own = dict(zip(*(each[(node >= 0) & (runs >= _RUNS) & (p50 > 0)].tolist() for each in (node, p50)), strict=True))
+    own = {
+        where: (median, _HERE)
+        for where, median in zip(*(each[(node >= 0) & (runs >= _RUNS) & (p50 > 0)].tolist() for each in (node, p50)),
+                                 strict=True)
+    }  # fmt: skip
+    rows = met.of(function)
+    alone = np.flatnonzero((met.company[rows] == ALONE) & (met.p50[rows] > 0))
+    for where, of, median in zip(
+        *(each[rows][alone].tolist() for each in (met.node, met.type_of, met.p50)), strict=True
+    ):
+        if where >= 0:
+            own[where] = (median, _ALONE_HERE)
+        else:
+            by_type[of], type_kind[of] = median, _ALONE_ON_TYPE
+    for where in [where for where, (_, known) in own.items() if known == _HERE]:
+        if type_kind[view.nodes.type_of[where]] == _ALONE_ON_TYPE:
+            del own[where]
     at = np.array(sorted(own), dtype=np.intp)
-    return _Medians(by_type, at, np.array([own[each] for each in at.tolist()]))
+    times = np.array([own[each][0] for each in at.tolist()])
+    return _Times(by_type, type_kind, at, times, np.array([own[each][1] for each in at.tolist()], dtype=np.int8))
 
 
-def _all(medians: _Medians, view: View) -> Floats:
-    every: Floats = medians.by_type[view.nodes.type_of]
-    every[medians.at] = medians.own
-    return every
+def _now(function: int, base: _Times, view: View) -> _Times:
+    """Return the times beside what runs on each node now."""
+    where, loss = losses(view, suffered(view, function))
+    slowed: Numbers = np.zeros(0, dtype=np.intp)
+    if len(where):
+        lost = np.bincount(where, loss, len(view.nodes))
+        slowed = np.flatnonzero(lost > _SLIGHT)
+    met_at, met, met_kind = _met(function, view)
+    if not slowed.size and not met_at.size:
+        return base
+    at: Numbers = np.unique(np.concatenate((base.at, slowed, met_at)))
+    of = view.nodes.type_of[at]
+    own, kinds = base.by_type[of], base.type_kind[of]
+    mine = np.searchsorted(at, base.at)
+    own[mine], kinds[mine] = base.own, base.own_kind
+    if slowed.size:
+        mine = np.searchsorted(at, slowed)
+        overall = view.functions.p50[function]
+        if overall > 0:
+            own[mine] = np.where(np.isnan(own[mine]), overall, own[mine])
+        own[mine] *= 1.0 + lost[slowed]
+        kinds[mine] = _PREDICTED
+    mine = np.searchsorted(at, met_at)
+    own[mine], kinds[mine] = met, met_kind
+    return _Times(base.by_type, base.type_kind, at, own, kinds)
 
 
-def _grades(medians: Floats, best: float, usual: float) -> Scores:
-    return graded("speed", best / np.maximum(np.where(np.isnan(medians), usual, medians), best))
+def _met(function: int, view: View) -> tuple[Ids, Floats, Kinds]:
+    """Return the nodes whose company of now the function had before, on the node or else on its type."""
+    medians = view.medians
+    rows = medians.of(function)
+    node, kind, company, p50 = medians.node[rows], medians.type_of[rows], medians.company[rows], medians.p50[rows]
+    told = (company != ALONE) & (p50 > 0)
+    ids, times, kinds = [np.zeros(0, dtype=np.int32)], [np.zeros(0)], [np.zeros(0, dtype=np.int8)]
+    general = np.flatnonzero(told & (node < 0))
+    if general.size:
+        order, ordered = view.memo.once("companies", lambda: _companies(view.company))
+        first = np.searchsorted(ordered, company[general], side="left")
+        last = np.searchsorted(ordered, company[general], side="right")
+        for row, start, end in zip(general.tolist(), first.tolist(), last.tolist(), strict=True):
+            here = order[start:end]
+            here = here[view.nodes.type_of[here] == kind[row]]
+            ids.append(here.astype(np.int32))
+            times.append(np.full(len(here), p50[row]))
+            kinds.append(np.full(len(here), _BESIDE_ON_TYPE, dtype=np.int8))
+    own = np.flatnonzero(told & (node >= 0))
+    own = own[view.company[node[own]] == company[own]]
+    ids.append(node[own])
+    times.append(p50[own])
+    kinds.append(np.full(len(own), _BESIDE_HERE, dtype=np.int8))
+    # What stands last of a node counts: its own median comes behind that of its type.
+    every = np.concatenate(ids)[::-1]
+    nodes, place = np.unique(every, return_index=True)
+    return nodes, np.concatenate(times)[::-1][place], np.concatenate(kinds)[::-1][place]
 
 
-def _said(name: str, best: float, medians: _Medians, view: View) -> str:
-    said = f"{name} answered fastest so far with a median of {best:.4g} ms"
-    every = _all(medians, view)
-    if best in medians.own:
-        return f"{said}, on node {view.nodes.names[int(np.nanargmin(every))]}"
-    return f"{said}, on nodes of type {view.nodes.types[view.nodes.type_of[int(np.nanargmin(every))]]}"
+def _companies(company: Rows) -> tuple[Numbers, Rows]:
+    order = np.argsort(company, kind="stable")
+    return order, company[order]
 
 
-def _measures(medians: _Medians, view: View) -> Iterator[Measure]:
-    own = np.full(len(view.nodes), np.nan)
-    own[medians.at] = medians.own
-    of_type = np.where(np.isnan(own), medians.by_type[view.nodes.type_of], np.nan)
-    yield Measure("median {:.4g} ms on this node", own)
-    yield Measure("median {:.4g} ms on this node type", of_type)
+def _grades(times: Floats, best: float, usual: float) -> Scores:
+    return graded("speed", best / np.maximum(np.where(np.isnan(times), usual, times), best))
+
+
+def _said(name: str, times: _Times, view: View) -> str:
+    every, kinds = times.all(view)
+    if np.isnan(every).all():
+        return f"{name} never ran on a node of these types"
+    first = int(np.nanargmin(every))
+    told = _SAID[kinds[first]].format(every[first])
+    return f"{name} answers fastest on node {view.nodes.names[first]} by what is known so far: {told}"
+
+
+def _measures(times: _Times, view: View) -> Iterator[Measure]:
+    every, kinds = times.all(view)
+    for kind, said in enumerate(_SAID):
+        if (kinds == kind).any():
+            yield Measure(said, np.where(kinds == kind, every, np.nan))

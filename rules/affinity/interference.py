@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 
 from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term
+from rules.affinity.losses import Side, losses
 from rules.affinity.pods import against
-from rules.candidates import Candidates, Ids, Mask, Scores, Sparse
+from rules.candidates import Candidates, Mask, Scores, Sparse
 from rules.explain import because
 from rules.functions import MEDIUM, Rows
 from rules.policy import Policy
@@ -22,19 +23,7 @@ from rules.view import View
 
 NAME = "interference"
 _ALONE: Final = float(graded("company", np.ones(1))[0])
-_NONE: Final[tuple[Ids, Scores]] = (np.zeros(0, dtype=np.int32), np.zeros(0))
 _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Side:
-    """Pair rows, each with the function on the other side, the weight of who suffers, and the direction (0 or 1)."""
-
-    rows: Rows
-    other: Rows
-    weight: Scores
-    cost: Scores
-    direction: Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,9 +32,9 @@ class _Known:
     are shown, and what they make one wish.
     """
 
-    suffers: _Side
-    causes: _Side
-    both: _Side
+    suffers: Side
+    causes: Side
+    both: Side
     shown: tuple[tuple[int, float, int], ...]
     wishes: tuple[Rendered, ...]
 
@@ -95,13 +84,13 @@ def _known(request: Request, view: View, policy: Policy) -> _Known:
         np.concatenate((getattr(suffers, name), getattr(causes, name)))
         for name in ("rows", "other", "weight", "cost", "direction")
     )
-    both = _Side(rows, other, weight, cost * weight, direction)
+    both = Side(rows, other, weight, cost * weight, direction)
     return _Known(
         suffers, causes, both, tuple(shown), tuple(each.rendered for each in _wishes(request, view, shown, policy))
     )
 
 
-def _sides(request: Request, view: View) -> tuple[_Side, _Side]:
+def _sides(request: Request, view: View) -> tuple[Side, Side]:
     pairs, functions = view.pairs, view.functions
     suffered = pairs.suffered_by(request.function)
     caused = pairs.caused_by(request.function)
@@ -115,37 +104,16 @@ def _sides(request: Request, view: View) -> tuple[_Side, _Side]:
     ):
         others = other[rows].astype(np.int64)
         levels = np.full(len(rows), own_weight) if own_weight is not None else functions.importance[others]
-        sides.append(_Side(rows, others, levels / MEDIUM, pairs.expected(rows), np.full(len(rows), direction)))
+        sides.append(Side(rows, others, levels / MEDIUM, pairs.expected(rows), np.full(len(rows), direction)))
     return sides[0], sides[1]
 
 
 def _scores(view: View, known: _Known) -> Sparse:
     """Grade the nodes on which somebody would lose something; all others are as good as can be."""
-    at, loss = _losses(view, known.both)
+    at, loss = losses(view, known.both)
     lost: Scores = np.bincount(at, loss, len(view.nodes)).astype(np.float64, copy=False)
     ids = np.flatnonzero(lost > 0)
     return Sparse(_ALONE, ids, graded("company", 1.0 / (1.0 + lost[ids])))
-
-
-def _losses(view: View, side: _Side) -> tuple[Ids, Scores]:
-    """Return for each co-runner of the pairs its node, and the cost by its busyness.
-
-    A row for the node's own type takes the place of the row for all types.
-    """
-    if not len(side.rows):
-        return _NONE
-    counts, at, busy = view.running.of_all(side.other)
-    kind = view.pairs.type_of[side.rows].astype(np.int64)
-    special = kind >= 0
-    if (kind == -1).all():
-        return at, busy * np.repeat(side.cost, counts)
-    row = np.repeat(np.arange(len(kind)), counts)
-    here, types = view.nodes.type_of[at], len(view.nodes.types)
-    # The same function may be on both sides; only its rows of the same direction take each other's place.
-    cell = (side.direction * len(view.functions) + side.other) * types
-    replaced = np.isin(cell[row] + here, cell[special] + kind[special])
-    keep = (kind[row] == here) | ((kind[row] == -1) & ~replaced)
-    return at[keep], (busy * side.cost[row])[keep]
 
 
 def _measures(view: View, known: _Known) -> Iterator[Measure]:
@@ -153,12 +121,12 @@ def _measures(view: View, known: _Known) -> Iterator[Measure]:
         (known.suffers, "would run {:.0%} longer beside its neighbours"),
         (known.causes, "would slow its neighbours by {:.0%} together"),
     ):
-        at, loss = _losses(view, side)
+        at, loss = losses(view, side)
         total = np.bincount(at, loss, len(view.nodes))
         yield Measure(sentence, np.where(total >= 0.005, total, np.nan))
 
 
-def _sure(view: View, side: _Side, policy: Policy) -> list[tuple[int, float, int]]:
+def _sure(view: View, side: Side, policy: Policy) -> list[tuple[int, float, int]]:
     """Return row, cost and the other function of each pair that is sure enough to be acted upon."""
     pairs, rows = view.pairs, side.rows
     sure = (

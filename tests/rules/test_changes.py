@@ -59,6 +59,7 @@ def histories(draw: st.DrawFn) -> tuple[World, list[tuple[set[int], set[int]]]]:
         busy=draw(BUSY),
         known=LEARNED,
         medians={("hello", "t0"): 100.0, ("hello", "t1"): 120.0, ("batch", "n3"): 50.0},
+        beside={("hello", "t0", ("batch",)): 200.0, ("hello", "n1", ("guest/crunch", "hello")): 90.0},
         workflows=[flow(critical("hello"), {"name": "fresh", "annotations": {"importance": "Low"}})],
         load={"n0": 0.1, "n1": 0.5},
     )

@@ -211,7 +211,72 @@ def test_the_median_on_a_node_comes_before_that_of_its_type():
     assert "median 100 ms on this node type" in reasons["B"]
     assert not any("median" in reason for reason in reasons["D"])
     [told] = [each.sentence for each in answer.reasons if each.rule == "fastest"]
-    assert "80 ms" in told and "node A" in told
+    assert "80 ms on this node" in told and "node A" in told
+
+
+HERE, ON_TYPE = "on this node beside what runs there now", "on this node type beside what runs there now"
+
+
+def test_the_median_in_the_company_of_now_comes_first_then_that_of_the_type_then_the_prediction():
+    """f is 50 % slower beside x by what was learned, yet its medians beside x say otherwise where there are any."""
+    nodes = [node(name, kind=kind) for name, kind in (("A", "t1"), ("B", "t1"), ("C", "t2"), ("D", "t2"))]
+    world = World(
+        nodes,
+        pods=[running("x", "A"), running("x", "B"), running("x", "C")],
+        slowdowns={("f", "x"): {"slowdown": 0.5, "probability": 1.0}},
+        medians={("f", "t1"): 130.0, ("f", "t2"): 110.0},
+        beside={
+            ("f", "t1", ()): 100.0,
+            ("f", "t1", ("x",)): 120.0,
+            ("f", "A", ("x",)): 170.0,
+            ("f", "A", ("y",)): 1.0,
+        },
+    )
+    answer = world.advise(pod("f"))
+    reasons = {each.name: each.reasons for each in answer.nodes}
+    assert f"median 170 ms {HERE}" in reasons["A"]
+    assert f"median 120 ms {ON_TYPE}" in reasons["B"]
+    assert "165 ms predicted beside what runs there now" in reasons["C"]  # 110 * (1 + .5)
+    assert "median 110 ms on this node type" in reasons["D"]
+    [told] = [each.sentence for each in answer.reasons if each.rule == "fastest"]
+    assert told.endswith("node D by what is known so far: median 110 ms on this node type")
+    # Alike in company, B comes first by its time.
+    assert names(answer) == ["D", "B", "C", "A"]
+
+
+def test_alone_is_the_base_wherever_it_is_known():
+    nodes = [node("A", kind="t1"), node("B", kind="t1")]
+    world = World(
+        nodes,
+        pods=[running("x", "A"), running("harmless", "B")],
+        slowdowns={("f", "x"): {"slowdown": 0.5, "probability": 1.0}},
+        medians={("f", "t1"): 130.0, ("f", "A"): 400.0},
+        beside={("f", "t1", ()): 100.0},
+    )
+    reasons = {each.name: each.reasons for each in world.advise(pod("f")).nodes}
+    assert "150 ms predicted beside what runs there now" in reasons["A"]
+    assert "median 100 ms alone on this node type" in reasons["B"]
+    there = replace(world, beside={("f", "A", ()): 90.0, ("f", "t1", ()): 100.0})
+    assert (
+        "135 ms predicted beside what runs there now"
+        in {each.name: each.reasons for each in there.advise(pod("f")).nodes}["A"]
+    )
+
+
+def test_seldom_running_functions_are_no_company():
+    """x runs a quarter of the time: most runs on A had nobody beside them."""
+    world = World(
+        [node("A")],
+        pods=[running("x", "A")],
+        busy={("A", "x"): 0.25},
+        beside={("f", "A", ()): 90.0, ("f", "A", ("x",)): 300.0},
+        known=("x",),
+        medians={("f", "t1"): 100.0},
+    )
+    [answer] = world.advise(pod("f")).nodes
+    assert "median 90 ms alone on this node" in answer.reasons
+    [answer] = replace(world, busy={("A", "x"): 0.75}).advise(pod("f")).nodes
+    assert f"median 300 ms {HERE}" in answer.reasons
 
 
 def test_company_comes_before_speed():

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from featurestore.company import number
 from featurestore.snapshot import TABLES, Snapshot
 from pipeline.objects import pod_of, workflow_of
 from pipeline.records import Node, Pod, Taint
@@ -76,6 +77,7 @@ class World:
     pods: list[Pod] = field(default_factory=list)
     slowdowns: dict[tuple[str, str], float | Mapping[str, Any]] = field(default_factory=dict)
     medians: dict[tuple[str, str], float] = field(default_factory=dict)  # (function, node type or node) -> ms
+    beside: dict[tuple[str, str, tuple[str, ...]], float] = field(default_factory=dict)  # and company -> ms
     profiles: dict[str, str] = field(default_factory=dict)  # function -> dominant resource
     busy: dict[tuple[str, str], float] = field(default_factory=dict)  # (node, function) -> mean running
     load: dict[str, float] = field(default_factory=dict)  # node -> used fraction of CPU
@@ -89,7 +91,12 @@ class World:
         functions = [
             _row("functions", function=name, node_type="", activations=100, source="measured")
             | ({"dominant": self.profiles[name]} | _levels(self.profiles[name]) if name in self.profiles else {})
-            for name in {*self.known, *self.profiles, *(name for name, _ in self.medians)}
+            for name in {
+                *self.known,
+                *self.profiles,
+                *(name for name, _ in self.medians),
+                *(name for name, _, _ in self.beside),
+            }
         ]
         names = {each.name for each in self.nodes}
         tables: dict[str, list[dict[str, Any]]] = {
@@ -99,6 +106,11 @@ class World:
                 _row("latencies", function=name, node_type="" if where in names else where,
                      node=where if where in names else "", activations=100, p50_ms=p50, p95_ms=2 * p50)
                 for (name, where), p50 in self.medians.items()
+            ],
+            "company": [
+                _row("company", function=name, node_type="" if where in names else where,
+                     node=where if where in names else "", company=_company(company), activations=100, p50_ms=p50)
+                for (name, where, company), p50 in self.beside.items()
             ],
             "pairs": [
                 _pair(victim, aggressor, given if isinstance(given, Mapping) else {"slowdown": given})
@@ -154,6 +166,11 @@ class World:
         policy = replace(Policy(mode=mode), **limits)
         view = self.view()
         return recommend(self.request(pod, policy, view), view, policy, decision="d1")
+
+
+def _company(functions: tuple[str, ...]) -> int:
+    """The sum of the functions' numbers as a signed 64-bit integer."""
+    return (sum(map(number, functions)) + 2**63) % 2**64 - 2**63
 
 
 def _placement(each: Pod) -> dict[str, Any]:

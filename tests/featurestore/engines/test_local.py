@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from featurestore.answers import schema
+from featurestore.company import number
 from featurestore.engines.local import Inputs, Options, learn
 from tests.support.history import BEGIN_US, history
 
@@ -81,6 +82,40 @@ def test_latency_leaves_initialisation_out_and_is_by_node(given, learned):
     assert whole["p95_ms"] == pytest.approx(np.percentile(execution, 95))
     by_node = [row for row in rows(learned.tables["latencies"], function="guest/f3") if row["node"]]
     assert sum(row["activations"] for row in by_node) == own.num_rows
+
+
+def test_medians_by_company_are_those_of_runs_beside_the_same_functions(given, learned):
+    """Counted pair by pair: f0's runs beside which f1 ran for half of their time or more, and nobody else did."""
+    node_of = {(row["function"], row["started"]): row["node"] for row in given.placements.to_pylist()}
+    placed = [
+        (row["function"], node_of[row["function"], row["start"].replace(minute=0, second=0, microsecond=0)],
+         row["start"].timestamp(), row["end"].timestamp(), row)
+        for row in given.activations.select(["function", "start", "end", "duration_ms", "init_ms"]).to_pylist()
+    ]  # fmt: skip
+    by_place = {}
+    for function, node, start, end, _ in placed:
+        by_place.setdefault((function, node), []).append((start, end))
+    spans = {place: np.array(rows) for place, rows in by_place.items()}
+    times = []
+    for function, node, start, end, row in placed:
+        if function != "guest/f0":
+            continue
+        beside = {}
+        for name in (f"guest/f{code}" for code in range(5)):
+            there = spans.get((name, node), np.empty((0, 2)))
+            overlap = np.maximum(np.minimum(there[:, 1], end) - np.maximum(there[:, 0], start), 0).sum()
+            beside[name] = overlap / (end - start) - (name == "guest/f0")
+        if {name for name, share in beside.items() if share >= 0.5} == {"guest/f1"}:
+            times.append(row["duration_ms"] - (row["init_ms"] or 0))
+    found = rows(learned.tables["company"], function="guest/f0", node="", company=_signed(number("guest/f1")))
+    assert sum(row["activations"] for row in found) == pytest.approx(len(times), abs=2)
+    assert found[0]["p50_ms"] == pytest.approx(np.median(times), rel=0.01)
+    [alone] = rows(learned.tables["company"], function="guest/f0", node="", company=0)
+    assert 1.4 < found[0]["p50_ms"] / alone["p50_ms"] < 1.75
+
+
+def _signed(number):
+    return number - 2**64 if number >= 2**63 else number
 
 
 def test_profiles_are_per_second_busy(learned):
@@ -159,6 +194,7 @@ def test_an_empty_window_knows_nothing(given):
         "functions": 0,
         "latencies": 0,
         "busyness": 0,
+        "company": 0,
     }
 
 
