@@ -16,6 +16,7 @@ from jobs.cli.collecting import register as collecting
 from jobs.cli.common import BAD, DONE, PARTLY, warn
 from jobs.cli.learning import register as learning
 from jobs.cli.listing import register as listing
+from jobs.cli.regions import register as regions
 from jobs.cli.serving import register as serving
 from pipeline.errors import ColocationError, Temporary
 
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 
 #: One line a file of commands.
-for _register in (collecting, learning, answering, listing, serving):
+for _register in (collecting, learning, answering, listing, serving, regions):
     _register(app)
 
 

@@ -1,4 +1,4 @@
-"""The Kubernetes API: whole lists, single objects and watches, raw.
+"""The Kubernetes API: whole lists, single objects, watches and single writes, raw.
 
 The official client brings credentials and transport (TLS, proxies, pooled connections); bodies stay bytes and are
 split into raw objects by msgspec, since the client's models are slow, big and raise for a whole list where one object
@@ -9,7 +9,7 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -38,6 +38,17 @@ class _Page(msgspec.Struct):
 
 
 _PAGES = msgspec.json.Decoder(_Page)
+
+
+class _Write(NamedTuple):
+    """What is sent besides the path: the method, and a body of a media type."""
+
+    method: str
+    body: bytes | None = None
+    kind: str = ""
+
+
+_GET = _Write("GET")
 
 
 class KubernetesClient:
@@ -70,6 +81,14 @@ class KubernetesClient:
     def get(self, path: str, **parameters: str) -> bytes:
         """Return the body of one object or endpoint."""
         return self._read(path, parameters)
+
+    def send(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
+        """Write: POST, PUT, PATCH or DELETE *body* of media type *kind*, once; return the answer's body.
+
+        A refusal is a `Permanent` or `Temporary` with the reason ``status_409`` and the like. After any other
+        `Temporary` the write may have been done or not.
+        """
+        return self._read(path, {}, _Write(method, body, kind))
 
     def list(self, path: str, *, label_selector: str = "", field_selector: str = "") -> Listing:
         """List every object under *path*, all pages of one consistent answer.
@@ -131,10 +150,10 @@ class KubernetesClient:
             return Permanent(SOURCE, "not_json", f"{self._what(path)}: the answer is no JSON")
         return Permanent(SOURCE, "not_a_list", f"{self._what(path)}: the answer is no list of objects")
 
-    def _read(self, path: str, parameters: dict[str, str]) -> bytes:
+    def _read(self, path: str, parameters: dict[str, str], write: _Write | None = None) -> bytes:
         """The whole body; a server that only trickles is given up on as one that is silent."""
         deadline = time.monotonic() + self._timeout
-        answer = self._open(path, parameters, silence=self._timeout)
+        answer = self._open(path, parameters, silence=self._timeout, write=write)
         pieces: list[bytes] = []
         try:
             while piece := answer.read1(PIECE):
@@ -147,24 +166,30 @@ class KubernetesClient:
         answer.release_conn()
         return b"".join(pieces)
 
-    def _open(self, path: str, parameters: dict[str, str], silence: float) -> urllib3.BaseHTTPResponse:
-        """Send a GET, with fresh credentials once more where the server answers 401; status 200 or an error."""
+    def _open(
+        self, path: str, parameters: dict[str, str], silence: float, write: _Write | None = None
+    ) -> urllib3.BaseHTTPResponse:
+        """Send, with fresh credentials once more where the server answers 401; an answer of success or an error."""
         for again in (True, False):
             api = self._api
-            answer = self._send(api, path, parameters, silence)
+            answer = self._send(api, path, parameters, silence, write or _GET)
             if answer.status == 401 and again:
                 answer.drain_conn()
                 answer.release_conn()
                 self._login(instead_of=api)
                 continue
             break
-        if answer.status == 200:
+        if answer.status == 200 or (write is not None and 200 < answer.status < 300):
             return answer
         raise self._refused(answer, path)
 
-    def _send(self, api: Any, path: str, parameters: dict[str, str], silence: float) -> urllib3.BaseHTTPResponse:
+    def _send(
+        self, api: Any, path: str, parameters: dict[str, str], silence: float, write: _Write
+    ) -> urllib3.BaseHTTPResponse:
         what = self._what(path)
         headers = {"Accept": "application/json", "User-Agent": "colocation-advisor"}
+        if write.body is not None:
+            headers["Content-Type"] = write.kind
         try:
             settings: dict[str, dict[str, str]] = api.configuration.auth_settings()
         except (ConfigException, OSError, ValueError):
@@ -174,8 +199,9 @@ class KubernetesClient:
         url = f"{api.configuration.host}{path}{'?' + urlencode(parameters) if parameters else ''}"
         try:
             answer: urllib3.BaseHTTPResponse = api.rest_client.pool_manager.request(
-                "GET",
+                write.method,
                 url,
+                body=write.body,
                 headers=headers,
                 preload_content=False,
                 redirect=False,

@@ -1,0 +1,40 @@
+"""One region in the operator's memory: as it is, as its resource was last written, and what waits for a write."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from rules.regions.events import Event, Outcome
+from rules.regions.region import Region, RegionSpec, RegionStatus
+
+#: Events that wait behind a write that does not succeed, for one region; the oldest go first.
+MOST_WAITING = 10_000
+
+
+@dataclass(slots=True)
+class Held:
+    """*written* is the status that the API server accepted last, at *version*; None before the first write.
+
+    *unwritten* is a transition whose resource is not written yet: nothing more happens to the region until it is, and
+    what comes is *waiting* (None: a look at the health). *asked* is the static part that was seen last. *restarted*:
+    the region's first healthy moment has to reset it.
+    """
+
+    name: str
+    version: str
+    region: Region
+    written: RegionStatus | None
+    asked: RegionSpec
+    restarted: bool
+    unwritten: Outcome | None = None
+    failures: int = 0
+    catching_up: bool = False
+    waiting: deque[Event | None] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
+
+    @property
+    def index(self) -> int:
+        return self.region.spec.region_index
+
+    def wait(self, event: Event | None) -> None:
+        """Keep *event* for later; looks at the health in a row are one."""
+        if event is not None or not self.waiting or self.waiting[-1] is not None:
+            self.waiting.append(event)

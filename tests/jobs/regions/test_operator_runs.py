@@ -1,0 +1,146 @@
+"""The operator against a server that is written to, with PEs that answer over UDP and REST."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.demo.pes import Faults, Manner
+from jobs.regions import paths
+from pipeline.clients.kubernetes import KubernetesClient
+from rules.regions.events import Notification
+from tests.support.kube_api import KubeApi, serving
+from tests.support.region_world import (
+    Forked,
+    Job,
+    Running,
+    Writes,
+    free_ports,
+    free_udp_port,
+    simulated,
+    wait_for,
+)
+
+QUICK = {"period": 0.05, "drainTimeout": 10, "resetTimeout": 10, "trigger": "periodic"}
+
+
+@pytest.fixture
+def api() -> Iterator[KubeApi]:
+    with serving() as api:
+        yield api
+
+
+@pytest.fixture
+def client(api: KubeApi, tmp_path: Path) -> KubernetesClient:
+    return KubernetesClient(kubeconfig=api.kubeconfig(tmp_path))
+
+
+def region(index: int = 0, pes: tuple[int, ...] = (0, 1), **more: Any) -> dict[str, Any]:
+    return {"regionIndex": index, "pesInRegion": list(pes), **QUICK, **more}
+
+
+def completed(job: Job, seq: int, index: int = 0, seconds: float = 30.0) -> None:
+    wait_for(lambda: job.status(index).get("lastCompletedSeqID", 0) >= seq, seconds, what=f"drain {seq}")
+
+
+def test_a_job_starts_clean_and_drains(client: KubernetesClient, tmp_path: Path) -> None:
+    job, port = Job(client, "j", [region()], tmp_path), free_udp_port()
+    assert job.apply() == ["created", "created", "created"]
+    assert job.apply() == ["unchanged", "unchanged"]
+    job.run_pes()
+    running = Running(client, job, port).listening()
+    with simulated(job, running, port, Manner(blocking=frozenset({1}))) as (simulator, _):
+        completed(job, 5)
+        assert all(pe.checkpoints[0] >= {1, 2, 3, 4, 5} for pe in simulator.pes.values())
+        assert job.status()["currentResetAttempt"] == 0
+        assert all(pe.datagrams for pe in simulator.pes.values())
+    running.stop()
+    assert running.ended is True
+    assert job.send("GET", f"{paths.leases('default')}/{paths.operator_name('j')}")["spec"]["holderIdentity"] == ""
+
+
+def test_drains_complete_where_datagrams_are_lost_doubled_and_late(client: KubernetesClient, tmp_path: Path) -> None:
+    job, port = Job(client, "j", [region(pes=(0, 1, 2, 3)), region(1, pes=(2, 3, 4))], tmp_path), free_udp_port()
+    job.apply()
+    job.run_pes()
+    running = Running(client, job, port).listening()
+    manner = Manner(poll=0.2, faults=Faults(lost=0.2, doubled=0.2, delayed=0.2))
+    with simulated(job, running, port, manner):
+        for index in (0, 1):
+            completed(job, 15, index)
+            assert job.status(index)["lastCompletedReset"] == -1
+    running.stop()
+
+
+def test_polling_alone_is_enough(client: KubernetesClient, tmp_path: Path) -> None:
+    job, port = Job(client, "j", [region()], tmp_path), free_udp_port()
+    job.apply()
+    job.run_pes()
+    running = Running(client, job, port).listening()
+    with simulated(job, running, port, Manner(poll=0.05, faults=Faults(lost=1.0))):
+        completed(job, 3)
+    running.stop()
+
+
+def test_an_operator_driven_region_drains_when_it_is_asked(client: KubernetesClient, tmp_path: Path) -> None:
+    asked = region(trigger="operatorDriven", operatorsToTriggerMap={"Src": True})
+    del asked["period"]
+    job, port = Job(client, "j", [asked], tmp_path), free_udp_port()
+    job.apply()
+    job.run_pes()
+    running = Running(client, job, port).listening()
+    job.wait(state="PROCESSING")
+    with simulated(job, running, port, Manner()) as (simulator, loop):
+        assert loop.do(simulator.drain(0, "Src", 1)) == 204
+        completed(job, 1)
+        wait_for(
+            lambda: simulator.pes[0].seen.get(0) == Notification("resumeSubmission", "seqId=2;retId=0;pendCkpt=0")
+        )
+    running.stop()
+
+
+def test_two_operators_do_not_both_act(client: KubernetesClient, tmp_path: Path) -> None:
+    job, port = Job(client, "j", [region()], tmp_path), free_udp_port()
+    job.apply()
+    first = Running(client, job, port, identity="first").listening()
+    second = Running(client, job, port, identity="second")
+    job.run_pes()
+    job.wait(state="DRAINING")
+    assert not second.operator.listening.is_set()
+    first.stop()
+    second.listening()
+    with simulated(job, second, port, Manner()):
+        completed(job, 2)
+        assert job.status()["lastCompletedReset"] == 0
+    second.stop()
+
+
+def test_a_job_without_an_operators_resource_is_said_at_once(client: KubernetesClient, tmp_path: Path) -> None:
+    job = Job(client, "j", [region()], tmp_path)
+    running = Running(client, job, free_udp_port())
+    wait_for(lambda: running.error is not None)
+    assert "status 404" in str(running.error)
+
+
+def test_a_killed_operator_goes_on_where_it_was_and_uses_no_id_twice(
+    api: KubeApi, client: KubernetesClient, tmp_path: Path
+) -> None:
+    job, port = Job(client, "j", [region(maxConsecutiveResetAttempts=1000)], tmp_path), free_udp_port()
+    job.apply()
+    job.run_pes()
+    watched = Writes(api, job)
+    served = Forked(tmp_path / "kubeconfig", job, port, free_ports())
+    try:
+        with simulated(job, served, port, Manner(poll=0.2)) as (simulator, _):
+            for number in range(6):
+                # The next write of the resource is the last thing that the operator does: its PEs hear nothing.
+                watched.at_a_write(after=number, kill=served.process.kill)
+                wait_for(lambda: watched.killed, what="a kill")
+                served.process.join(10.0)
+                last = job.status()["lastCompletedSeqID"]
+                served.start()
+                completed(job, last + 1)
+            watched.hold({0: [pe.checkpoints[0] for pe in simulator.pes.values()]})
+    finally:
+        served.kill()
