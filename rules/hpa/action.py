@@ -22,12 +22,19 @@ class Applied:
     warnings: tuple[str, ...]
 
 
-def apply(manifests: Sequence[Any], consumers: Iterable[Consumer], cluster: str, chosen: Chosen) -> Applied:
+def apply(
+    manifests: Sequence[Any],
+    consumers: Iterable[Consumer],
+    cluster: str,
+    chosen: Chosen,
+    text: Callable[[str], str] = str,
+) -> Applied:
     """Return *manifests* for *cluster* with what *consumers* need; *chosen* says which wishes the cluster has.
 
     Mappings and lists are copied as what they are and changed in place, so that a reader's own kinds keep what they
-    remember of the text. Raises `Contradiction` where a consumer's object is not there or cannot be changed so, and
-    `BadInput` for a quantity of a manifest that is none; the given manifests are never changed.
+    remember of the text; *text* makes the values that are written. Raises `Contradiction` where a consumer's object
+    is not there or cannot be changed so, and `BadInput` for a quantity of a manifest that is none; the given
+    manifests are never changed.
     """
     changed = copy.deepcopy(list(manifests))
     objects = [each for document in changed for each in opened(document)]
@@ -37,7 +44,7 @@ def apply(manifests: Sequence[Any], consumers: Iterable[Consumer], cluster: str,
             by_object.setdefault(_named(objects, consumer, cluster), []).append(consumer)
     warnings: list[str] = []
     for number, found in sorted(by_object.items()):
-        warnings += _apply(objects[number], found, chosen)
+        warnings += _apply(objects[number], found, chosen, text)
     return Applied(tuple(changed), tuple(warnings))
 
 
@@ -77,7 +84,9 @@ def _is(manifest: Mapping[str, Any], consumer: Consumer) -> bool:
     )
 
 
-def _apply(manifest: MutableMapping[str, Any], consumers: Sequence[Consumer], chosen: Chosen) -> Iterator[str]:
+def _apply(
+    manifest: MutableMapping[str, Any], consumers: Sequence[Consumer], chosen: Chosen, text: Callable[[str], str]
+) -> Iterator[str]:
     first = consumers[0]
     what = f"{first.kind} {first.object}"
     apps = ", ".join(sorted({each.app for each in consumers}))
@@ -85,7 +94,7 @@ def _apply(manifest: MutableMapping[str, Any], consumers: Sequence[Consumer], ch
     spec = _spec(manifest, what)
     wanted = needs((*load.mandatory, *chosen(load)))
     pods.check(spec, wanted, what)
-    pods.apply(spec, wanted)
+    pods.apply(spec, wanted, text)
     yield from pods.warnings(spec, wanted, what)
     replicas = (manifest.get("spec") or {}).get("replicas")
     if isinstance(replicas, int) and replicas > load.replicas:

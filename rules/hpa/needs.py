@@ -7,6 +7,7 @@ of one pod add up; of labels each has to hold.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from rules.hpa.amounts import mirrored
 from rules.hpa.errors import Contradiction
 from rules.hpa.model import Consumer, Intents, Label, Requirement
 
@@ -44,6 +45,10 @@ def needs(stated: Iterable[Stated]) -> Needs:
             continue
         resources = containers.setdefault(consumer.container, {})
         least, most = resources.get(need.resource, (0, None))
+        if mirrored(need.resource):  # its limit only repeats the request
+            amount = max(least, need.least)
+            resources[need.resource] = (amount, amount)
+            continue
         least, most = max(least, need.least), _smaller(most, need.most)
         if most is not None and least > most:
             raise Contradiction(

@@ -1,6 +1,6 @@
 """The action on one pod specification: what its containers request, where it may run; all of it or nothing."""
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final
 
 from rules.hpa import amounts
@@ -39,22 +39,23 @@ def _check_bounds(container: Mapping[str, Any], resource: str, least: int, most:
         raise Contradiction(f"{where} {limit} is less than the request of {amounts.text(resource, least)}")
 
 
-def apply(spec: MutableMapping[str, Any], needs: Needs) -> None:
+def apply(spec: MutableMapping[str, Any], needs: Needs, text: Callable[[str], str] = str) -> None:
     """Write *needs* into the pod *spec*, which `check` found possible; amounts that stand already are left alone.
 
-    Node labels go into the nodeSelector, and what else is there stays as it is. A second time changes nothing.
+    Node labels go into the nodeSelector, and what else is there stays as it is. A second time changes nothing. *text*
+    makes the values that are written.
     """
     for each in containers(spec):
         for resource, (least, most) in needs.containers.get(str(each.get("name")), {}).items():
-            _set(each, _REQUESTS, resource, least)
+            _set(each, _REQUESTS, resource, least, text)
             if most is not None:
-                _set(each, _LIMITS, resource, most)
+                _set(each, _LIMITS, resource, most, text)
     if needs.labels:
         if not isinstance(spec.get("nodeSelector"), MutableMapping):
             spec["nodeSelector"] = {}
         for key, value in needs.labels.items():
             if spec["nodeSelector"].get(key) != value:
-                spec["nodeSelector"][key] = value
+                spec["nodeSelector"][key] = text(value)
 
 
 def containers(spec: Mapping[str, Any]) -> Iterator[MutableMapping[str, Any]]:
@@ -63,7 +64,9 @@ def containers(spec: Mapping[str, Any]) -> Iterator[MutableMapping[str, Any]]:
     yield from (each for each in found if isinstance(each, MutableMapping)) if isinstance(found, list) else ()
 
 
-def _set(container: MutableMapping[str, Any], side: str, resource: str, counted: int) -> None:
+def _set(
+    container: MutableMapping[str, Any], side: str, resource: str, counted: int, text: Callable[[str], str]
+) -> None:
     resources = container.get("resources")
     if not isinstance(resources, MutableMapping):
         container["resources"] = resources = {}
@@ -72,7 +75,7 @@ def _set(container: MutableMapping[str, Any], side: str, resource: str, counted:
         resources[side] = stated = {}
     where = f"container {container.get('name')}: resources.{side}.{resource}"
     if resource not in stated or amounts.stated(resource, stated[resource], where) != counted:
-        stated[resource] = amounts.text(resource, counted)
+        stated[resource] = text(amounts.text(resource, counted))
 
 
 def _admitted(spec: Mapping[str, Any], key: str, value: str) -> bool:
