@@ -1,12 +1,14 @@
 """``colocate doctor``: reaches every source, checks each metric and label that is needed, and says what to fix."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypedDict
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
@@ -19,6 +21,7 @@ from pipeline.collectors import nodes, placements, usage_nodes, usage_pods, work
 from pipeline.columns import METRICS
 from pipeline.errors import ColocationError, SourceError
 from pipeline.records import Batch, Window
+from rules.autoscaler import WARNING, recognised
 
 _log = structlog.get_logger(__name__)
 
@@ -120,6 +123,7 @@ def _kubernetes(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
         )
         return
     client = wire.kubernetes(given)
+    seen = _Seen()
     for name, check in (
         (
             "nodes",
@@ -130,10 +134,29 @@ def _kubernetes(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
         ("pods", lambda: placements.collect(client.list, now, function_labels=given.function_labels)),
         ("workflows", lambda: workflows.collect(client.list, now)),
     ):
-        yield from _listed(cluster.name, name, check)
+        yield from _listed(cluster.name, name, check, seen)
+    if autoscalers := recognised(*seen.signs()):
+        said = f"{' and '.join(autoscalers)} found: {WARNING}"
+        fix = "see Modes in README.md" if settings.advice.mode == "observe" else "set advice.mode to observe at first"
+        yield Finding(cluster.name, "kubernetes", "node autoscaler", "warning", said, fix)
 
 
-def _listed(cluster: str, name: str, check: Callable[[], Batch]) -> Iterator[Finding]:
+@dataclass(slots=True)
+class _Seen:
+    """What nodes and pods carry, as JSON texts."""
+
+    labels: set[str] = field(default_factory=set)
+    taints: set[str] = field(default_factory=set)
+    pods: set[str] = field(default_factory=set)
+
+    def signs(self) -> tuple[set[str], set[str], list[dict[str, str]]]:
+        """Return the keys of node labels and of taints, and the distinct labels of pods."""
+        keys = {key for text in self.labels for key in json.loads(text)}
+        taints = {taint["key"] for text in self.taints for taint in json.loads(text)}
+        return keys, taints, [json.loads(text) for text in self.pods]
+
+
+def _listed(cluster: str, name: str, check: Callable[[], Batch], seen: _Seen) -> Iterator[Finding]:
     try:
         batch = check()
     except SourceError as error:
@@ -150,6 +173,11 @@ def _listed(cluster: str, name: str, check: Callable[[], Batch]) -> Iterator[Fin
     yield Finding(
         cluster, "kubernetes", f"list {name}", verdict, said, fix or ("mend the objects" if batch.refused else "")
     )
+    if name == "pods" and batch.rows is not None:
+        seen.pods |= _texts(batch.rows["labels"])
+    if name == "nodes" and batch.rows is not None:
+        seen.labels |= _texts(batch.rows["labels"])
+        seen.taints |= _texts(batch.rows["taints"])
     if name == "pods" and batch.rows is not None and count:
         labelled = count - batch.rows["function"].null_count
         hint = (
@@ -177,6 +205,10 @@ def _listed(cluster: str, name: str, check: Callable[[], Batch]) -> Iterator[Fin
                 f"known of {known} of {count} nodes",
                 hint,
             )
+
+
+def _texts(column: pa.ChunkedArray) -> set[str]:
+    return {text for text in pc.unique(column).to_pylist() if text}
 
 
 def _prometheus(settings: Settings, cluster: ClusterSettings, now: datetime) -> Iterator[Finding]:

@@ -73,6 +73,15 @@ class Nodes:
             codes = np.where(lacking, len(self) + np.arange(len(self), dtype=np.int32), codes)
         return codes
 
+    def within(self, topology_key: str, there: Mask) -> Mask:
+        """Return the nodes of the topology domains that hold one of the nodes *there*, which have a domain."""
+        domains = self.domains(topology_key)
+        known = domains >= 0
+        occupied = np.bincount(domains[known], there[known], int(domains.max(initial=-1)) + 1) > 0
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[known] = occupied[domains[known]]
+        return mask
+
     def label(self, key: str, node: int) -> str | None:
         """Return the value of label *key* on node number *node*."""
         column = self.labels.get(key)

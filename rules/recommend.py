@@ -17,6 +17,7 @@ from rules.affinity.patch import json_patch
 from rules.affinity.pod_rules import NAME as POD_RULES
 from rules.affinity.ranking import ranking
 from rules.asking import Ask, Cause, in_turn
+from rules.autoscaler import WARNING, recognised
 from rules.candidates import Combined, combine, share
 from rules.policy import Mode, Policy
 from rules.request import Request
@@ -254,6 +255,9 @@ def _remarks(request: Request, view: View, combined: Combined, stale: bool) -> I
     if request.elsewhere:
         said = f"workflow {request.workflow} is meant for cluster {request.elsewhere}, this is {request.cluster}"
         yield Reason("cluster", f"{said}: no interference rules")
+    if request.mode != "observe" and (autoscalers := _autoscalers(view)):
+        verb = "adds" if len(autoscalers) == 1 else "add"
+        yield Reason("autoscaler", f"{' and '.join(autoscalers)} {verb} nodes here; {WARNING}")
     if stale:
         yield Reason("stale", f"what is known is of {view.created:%Y-%m-%d %H:%M} UTC, too old: stated needs only")
     if not len(view.nodes):
@@ -263,6 +267,15 @@ def _remarks(request: Request, view: View, combined: Combined, stale: bool) -> I
     elif combined.gave_way:
         rules = ", ".join(combined.gave_way)
         yield Reason("too_few", f"too few nodes would remain under {rules}: preferred, not required")
+
+
+def _autoscalers(view: View) -> tuple[str, ...]:
+    kinds, nodes = view.standing.kinds, view.nodes
+    taints = {taint.key for taints in nodes.taints for taint in taints}
+    return kinds.memo.once(
+        ("autoscalers", tuple(nodes.labels), frozenset(taints)),
+        lambda: recognised(nodes.labels, taints, kinds.labels),
+    )
 
 
 def _ranked(view: View, advices: Iterable[Advice], combined: Combined, policy: Policy) -> tuple[RankedNode, ...]:

@@ -16,8 +16,11 @@ from rules.policy import Mode, Policy
 from rules.view import View
 
 Scalar = bool | int | float | str
-Left = Literal["", "daemonset", "mirror", "pinned", "namespace", "prewarm"]
+Left = Literal["", "daemonset", "mirror", "pinned", "namespace", "prewarm", "ignored", "own"]
 
+#: The label by which pods say what program they run, and this one's name.
+PROGRAM: Final = "app.kubernetes.io/name"
+ITSELF: Final = "colocation-advisor"
 MIRROR: Final = "kubernetes.io/config.mirror"
 #: What a performance profile calls the resources, in lower-case letters only.
 _PROFILE_WORDS: Mapping[str, str] = {
@@ -32,6 +35,8 @@ _WHY: Mapping[str, str] = {
     "mirror": "a mirror of a static pod, which its node has started already: left alone",
     "pinned": "pinned to a node by its own specification: left alone",
     "namespace": "pods of namespace {namespace} are left alone",
+    "ignored": "labelled to be left alone",
+    "own": "a pod of this product itself: left alone",
     "prewarm": "a pod started ahead of any function: nothing is known of what it will run",
 }
 
@@ -161,8 +166,20 @@ def _demands(workflow: Workflow, action: Action, identity: Identity) -> dict[str
         "wishes": action.preferred_resources,
         "profile": _profile(action.performance_profile),
         "groups": relations.groups(workflow, action),
-        "services": action.uses_service,
+        "services": uses_services(workflow, action),
     }
+
+
+def uses_services(workflow: Workflow, action: Action) -> tuple[str, ...]:
+    """Return the services that *action* uses, and those that all of *workflow* do."""
+    whole = (value for key, value in workflow.annotations.items() if key.lower() == "usesservice")
+    return tuple(dict.fromkeys((*action.uses_service, *(name for value in whole for name in _names(value)))))
+
+
+def _names(given: object) -> list[str]:
+    """Read names from a list, or from a text with commas between them."""
+    listed = given.split(",") if isinstance(given, str) else given if isinstance(given, (list, tuple)) else ()
+    return [name for each in listed if (name := str(each).strip())]
 
 
 def _profile(declared: Mapping[str, str]) -> dict[str, int]:
@@ -178,6 +195,10 @@ def _profile(declared: Mapping[str, str]) -> dict[str, int]:
 def _left_alone(pod: Mapping[str, Any], record: Pod, namespace: str, policy: Policy) -> Left:
     if namespace in policy.excluded_namespaces:
         return "namespace"
+    if policy.own("ignore") in record.labels:
+        return "ignored"
+    if record.labels.get(PROGRAM) == ITSELF:
+        return "own"
     if MIRROR in record.annotations or record.owner_kind == "Node":
         return "mirror"
     if record.owner_kind == "DaemonSet":

@@ -26,12 +26,17 @@ _SLACK: Final = 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kinds:
-    """The distinct kinds of pods, each with its number in *index*; *memo* keeps what follows from them alone."""
+    """The distinct kinds of pods, each with its number in *index*; *memo* keeps what follows from them alone.
+
+    *apart* are the pods that a kind will not have beside it, *shunned* the label keys by which all kinds say so, and
+    "" where some kind says it of any pod.
+    """
 
     namespaces: tuple[str, ...]
     labels: tuple[Labels, ...]
     apart: tuple[tuple[PodSelection, ...], ...]
     index: Mapping[Kind, int]
+    shunned: frozenset[str] = frozenset()
     memo: Memo = field(default_factory=Memo)
 
     def __len__(self) -> int:
@@ -48,18 +53,6 @@ class Kinds:
     def averse(self) -> tuple[int, ...]:
         """Return the kinds that will not have some pods beside them."""
         return self.memo.once("averse", lambda: tuple(number for number, terms in enumerate(self.apart) if terms))
-
-    def averse_keys(self) -> frozenset[str]:
-        """Return the label keys by which they say which pods these are."""
-        return self.memo.once(
-            "averse keys",
-            lambda: frozenset(
-                each.key
-                for number in self.averse()
-                for term in self.apart[number]
-                for each in term.requirements or ()
-            ),
-        )
 
     def _selected(self, selection: PodSelection) -> Mask:
         mask: Mask = np.fromiter(
@@ -184,7 +177,16 @@ def _extended(kinds: Kinds, fresh: Mapping[Kind, int], labels: Sequence[Labels])
         (*kinds.labels, *labels),
         (*kinds.apart, *(apart for _, _, apart in fresh)),
         {**kinds.index, **fresh},
+        kinds.shunned | _shunned(apart for _, _, apart in fresh),
     )
+
+
+def _shunned(apart: Iterable[tuple[PodSelection, ...]]) -> frozenset[str]:
+    keys = set()
+    for terms in apart:
+        for term in terms:
+            keys.update([each.key for each in term.requirements or ()] or [""])
+    return frozenset(keys)
 
 
 def _anew(old: Standing) -> Standing:
@@ -204,6 +206,7 @@ def _anew(old: Standing) -> Standing:
             tuple(kinds.labels[each] for each in numbers),
             tuple(kinds.apart[each] for each in numbers),
             {by_number[each]: number for number, each in enumerate(numbers)},
+            _shunned(kinds.apart[each] for each in numbers),
         ),
         renumbered.astype(np.int32),
         node.astype(np.int32),

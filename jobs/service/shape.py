@@ -3,7 +3,6 @@
 Numbers and selectors are compared as the text in which they came: whoever creates many pods writes them alike.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -14,7 +13,7 @@ from pipeline.records import Pod
 from rules.identity import Identity, identify
 from rules.owners import prewarm
 from rules.policy import Policy
-from rules.request import MIRROR
+from rules.request import MIRROR, PROGRAM, uses_services
 from rules.view import View
 
 _NULL = msgspec.Raw(b"null")
@@ -70,7 +69,8 @@ class Names:
     """Keys of labels and annotations that matter, by `Policy`."""
 
     action: str
-    own: tuple[str, str]
+    own: frozenset[str]
+    labels: frozenset[str]
     annotations: tuple[str, ...]
     decision: str
 
@@ -78,7 +78,8 @@ class Names:
     def of(cls, policy: Policy) -> "Names":
         return cls(
             action=policy.function_labels[1],
-            own=(policy.own("function"), policy.own("workflow")),
+            own=frozenset((policy.own("function"), policy.own("workflow"))),
+            labels=frozenset((policy.own("function"), policy.own("workflow"), policy.own("ignore"), PROGRAM)),
             annotations=(policy.own("applied"), policy.own("decision"), policy.own("mode"), MIRROR),
             decision=policy.own("decision"),
         )
@@ -95,6 +96,7 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
     owner = _controller(metadata.owner_references)
     known = identify(_record(pod, standing, noted, owner), view, namespace, policy)
     labelled = names.action in standing
+    affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
     return (
         _who(known),
         owner.kind,
@@ -106,13 +108,13 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
         namespace if _named(known, namespace, policy) else None,
         None if labels is None else labels is UNSET,
         None if annotations is None else annotations is UNSET,
-        *[item for item in standing.items() if item[0] in names.own],
-        *_seen(spec, standing, namespace, view, names),
+        *[item for item in standing.items() if item[0] in names.labels],
+        *_seen(affinity, spread, standing, namespace, view, names),
         *[item for item in noted.items() if item[0] in names.annotations],
-        bytes(spec.affinity),
+        affinity,
         bytes(spec.node_selector),
         bytes(spec.tolerations),
-        bytes(spec.topology_spread_constraints),
+        spread,
         bytes(spec.init_containers),
         bytes(spec.overhead),
         bytes(spec.resources),
@@ -121,21 +123,23 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
 
 
 def _seen(
-    spec: _Spec, labels: dict[str, str], namespace: str, view: View, names: Names
-) -> Iterator[str | tuple[str, str]]:
-    """Yield the namespace and the labels that rules about other pods look at, where there are any such rules.
+    affinity: bytes, spread: bytes, labels: dict[str, str], namespace: str, view: View, names: Names
+) -> tuple[object, ...]:
+    """Return the namespace and the labels that rules about other pods look at, where there are any such rules.
 
     A rule of the pod's own looks only at labels whose key stands in it.
     """
-    shunning = view.standing.kinds.averse_keys()
-    affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
-    own = affinity + spread if b"podA" in affinity else spread
-    if not shunning and own == b"null":
-        return
-    yield namespace
-    for key, value in labels.items():
-        if (key in shunning or key.encode() in own or b"\\" in own) and key not in names.own:
-            yield key, value
+    shunned = view.standing.kinds.shunned
+    asks = b"podA" in affinity
+    if not shunned and not asks and spread == b"null":
+        return ()
+    own = affinity + spread if asks else spread
+    kept = [
+        item
+        for item in labels.items()
+        if (item[0] in shunned or item[0].encode() in own or b"\\" in own) and item[0] not in names.own
+    ]
+    return (namespace, *kept)
 
 
 def _who(known: Identity) -> tuple[object, ...]:
@@ -146,7 +150,7 @@ def _who(known: Identity) -> tuple[object, ...]:
 
 def _named(known: Identity, namespace: str, policy: Policy) -> bool:
     """Whether the namespace itself shows in the answer."""
-    uses = known.action is not None and known.action.uses_service
+    uses = known.workflow is not None and known.action is not None and uses_services(known.workflow, known.action)
     return bool(uses) or namespace in policy.excluded_namespaces
 
 

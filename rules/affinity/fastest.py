@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from featurestore.company import ALONE
 from rules.advice import Advice, Measure, Reason
-from rules.affinity.losses import losses, suffered
+from rules.affinity.losses import suffered
 from rules.candidates import Ids, Scores, Sparse
 from rules.functions import Rows
 from rules.nodes import Floats
@@ -46,6 +46,9 @@ _SAID: Final = (
     "median {:.4g} ms on this node type",
     "{:.4g} ms predicted beside what runs there now",
 )
+
+
+_NOWHERE: Final[tuple[Ids, Floats, Kinds]] = (np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,35 +125,39 @@ def _base(function: int, view: View) -> _Times:
 
 def _now(function: int, base: _Times, view: View) -> _Times:
     """Return the times beside what runs on each node now."""
-    where, loss = losses(view, suffered(view, function))
+    where, loss = suffered(view, function)
     slowed: Numbers = np.zeros(0, dtype=np.intp)
     if len(where):
         lost = np.bincount(where, loss, len(view.nodes))
         slowed = np.flatnonzero(lost > _SLIGHT)
-    met_at, met, met_kind = _met(function, view)
+    rows = view.medians.of(function)
+    met_at, met, met_kind = _NOWHERE if rows.start == rows.stop else _met(rows, view)
     if not slowed.size and not met_at.size:
         return base
-    at: Numbers = np.unique(np.concatenate((base.at, slowed, met_at)))
+    at = slowed
+    if base.at.size or met_at.size:
+        at = np.unique(np.concatenate((base.at, slowed, met_at)))
     of = view.nodes.type_of[at]
     own, kinds = base.by_type[of], base.type_kind[of]
-    mine = np.searchsorted(at, base.at)
-    own[mine], kinds[mine] = base.own, base.own_kind
+    if base.at.size:
+        mine = np.searchsorted(at, base.at)
+        own[mine], kinds[mine] = base.own, base.own_kind
     if slowed.size:
         mine = np.searchsorted(at, slowed)
         overall = view.functions.p50[function]
-        if overall > 0:
+        if overall > 0 and np.isnan(own).any():
             own[mine] = np.where(np.isnan(own[mine]), overall, own[mine])
         own[mine] *= 1.0 + lost[slowed]
         kinds[mine] = _PREDICTED
-    mine = np.searchsorted(at, met_at)
-    own[mine], kinds[mine] = met, met_kind
+    if met_at.size:
+        mine = np.searchsorted(at, met_at)
+        own[mine], kinds[mine] = met, met_kind
     return _Times(base.by_type, base.type_kind, at, own, kinds)
 
 
-def _met(function: int, view: View) -> tuple[Ids, Floats, Kinds]:
-    """Return the nodes whose company of now the function had before, on the node or else on its type."""
+def _met(rows: slice, view: View) -> tuple[Ids, Floats, Kinds]:
+    """Return the nodes whose company of now a function had before by its *rows*, on the node or else on its type."""
     medians = view.medians
-    rows = medians.of(function)
     node, kind, company, p50 = medians.node[rows], medians.type_of[rows], medians.company[rows], medians.p50[rows]
     told = (company != ALONE) & (p50 > 0)
     ids, times, kinds = [np.zeros(0, dtype=np.int32)], [np.zeros(0)], [np.zeros(0, dtype=np.int8)]

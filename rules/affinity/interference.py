@@ -5,13 +5,13 @@ times how important the one who suffers is (High 1.5, Medium 1, Low .5); a node 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term
-from rules.affinity.losses import Side, losses
+from rules.affinity.losses import Side, losses, suffered, suffering
 from rules.affinity.pods import against
 from rules.candidates import Candidates, Mask, Scores, Sparse
 from rules.explain import because
@@ -28,13 +28,13 @@ _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """What was learned of one function: each direction, both together with their weights in the cost, the rows that
-    are shown, and what they make one wish.
+    """What was learned of one function: each direction, what it causes *weighed* by who suffers, the rows that are
+    shown, and what they make one wish.
     """
 
     suffers: Side
     causes: Side
-    both: Side
+    weighed: Side
     shown: tuple[tuple[int, float, int], ...]
     wishes: tuple[Rendered, ...]
 
@@ -62,7 +62,7 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
     return Advice(
         NAME,
         candidates=clear,
-        scores=_scores(view, known),
+        scores=_scores(request, view, known),
         terms=terms,
         reasons=lambda: _reasons(view, known),
         measures=lambda: _measures(view, known),
@@ -77,41 +77,31 @@ def _reasons(view: View, known: _Known) -> tuple[Reason, ...]:
 
 
 def _known(request: Request, view: View, policy: Policy) -> _Known:
-    suffers, causes = _sides(request, view)
-    sure = [row for side in (suffers, causes) for row in _sure(view, side, policy)]
+    suffers, causes = suffering(view, request.function), _causing(request.function, view)
+    own = np.full(len(suffers.rows), request.importance / MEDIUM)
+    theirs = view.functions.importance[causes.other] / MEDIUM
+    sure = [*_sure(view, suffers, own, policy), *_sure(view, causes, theirs, policy)]
     shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
-    rows, other, weight, cost, direction = (
-        np.concatenate((getattr(suffers, name), getattr(causes, name)))
-        for name in ("rows", "other", "weight", "cost", "direction")
-    )
-    both = Side(rows, other, weight, cost * weight, direction)
-    return _Known(
-        suffers, causes, both, tuple(shown), tuple(each.rendered for each in _wishes(request, view, shown, policy))
-    )
+    wishes = tuple(each.rendered for each in _wishes(request, view, shown, policy))
+    return _Known(suffers, causes, replace(causes, cost=causes.cost * theirs), tuple(shown), wishes)
 
 
-def _sides(request: Request, view: View) -> tuple[Side, Side]:
-    pairs, functions = view.pairs, view.functions
-    suffered = pairs.suffered_by(request.function)
-    caused = pairs.caused_by(request.function)
-    caused = caused[pairs.victim[caused] != request.function]  # its own kind is among what it suffers
-    sides = []
-    for direction, (rows, other, own_weight) in enumerate(
-        (
-            (suffered[pairs.known[suffered]], pairs.aggressor, request.importance),
-            (caused[pairs.known[caused]], pairs.victim, None),
-        )
-    ):
-        others = other[rows].astype(np.int64)
-        levels = np.full(len(rows), own_weight) if own_weight is not None else functions.importance[others]
-        sides.append(Side(rows, others, levels / MEDIUM, pairs.expected(rows), np.full(len(rows), direction)))
-    return sides[0], sides[1]
+def _causing(function: int, view: View) -> Side:
+    """Return the pairs by which others suffer from *function*; its own kind is among what it suffers from."""
+    pairs = view.pairs
+    rows = pairs.caused_by(function)
+    rows = rows[(pairs.victim[rows] != function) & pairs.known[rows]]
+    return Side(rows, pairs.victim[rows].astype(np.int64), pairs.expected(rows))
 
 
-def _scores(view: View, known: _Known) -> Sparse:
+def _scores(request: Request, view: View, known: _Known) -> Sparse:
     """Grade the nodes on which somebody would lose something; all others are as good as can be."""
-    at, loss = losses(view, known.both)
-    lost: Scores = np.bincount(at, loss, len(view.nodes)).astype(np.float64, copy=False)
+    at, loss = suffered(view, request.function)
+    lost: Scores = np.bincount(at, loss * (request.importance / MEDIUM), len(view.nodes)).astype(
+        np.float64, copy=False
+    )
+    at, loss = losses(view, known.weighed)
+    lost += np.bincount(at, loss, len(view.nodes))
     ids = np.flatnonzero(lost > 0)
     return Sparse(_ALONE, ids, graded("company", 1.0 / (1.0 + lost[ids])))
 
@@ -126,7 +116,7 @@ def _measures(view: View, known: _Known) -> Iterator[Measure]:
         yield Measure(sentence, np.where(total >= 0.005, total, np.nan))
 
 
-def _sure(view: View, side: Side, policy: Policy) -> list[tuple[int, float, int]]:
+def _sure(view: View, side: Side, weight: Scores, policy: Policy) -> list[tuple[int, float, int]]:
     """Return row, cost and the other function of each pair that is sure enough to be acted upon."""
     pairs, rows = view.pairs, side.rows
     sure = (
@@ -135,9 +125,7 @@ def _sure(view: View, side: Side, policy: Policy) -> list[tuple[int, float, int]
         & (~pairs.observed[rows] | (pairs.overlaps[rows] >= policy.min_overlaps))
         & (pairs.type_of[rows] >= -1)
     )
-    return [
-        (int(side.rows[i]), float(side.weight[i] * side.cost[i]), int(side.other[i])) for i in np.flatnonzero(sure)
-    ]
+    return [(int(side.rows[i]), float(weight[i] * side.cost[i]), int(side.other[i])) for i in np.flatnonzero(sure)]
 
 
 def _strict_others(request: Request, view: View, known: _Known, policy: Policy) -> Rows:
@@ -150,7 +138,7 @@ def _strict_others(request: Request, view: View, known: _Known, policy: Policy) 
     pairs = view.pairs
     found = set()
     for side, concerned in ((known.suffers, None), (known.causes, view.functions.strict)):
-        for row, _, other in _sure(view, side, policy):
+        for row, _, other in _sure(view, side, np.ones(len(side.rows)), policy):
             general = pairs.type_of[row] == -1 or len(view.nodes.types) == 1
             if pairs.observed[row] and general and (concerned is None or concerned[other]):
                 found.add(other)
@@ -159,11 +147,10 @@ def _strict_others(request: Request, view: View, known: _Known, policy: Policy) 
 
 def _domains_with(view: View, functions: Rows, topology_key: str) -> Mask:
     """Return the nodes whose topology domain holds a pod of one of *functions*."""
-    domains = view.nodes.domains(topology_key)
-    entries = [view.running.of(function).node for function in functions.tolist()]
-    nodes = np.concatenate(entries) if entries else np.zeros(0, dtype=np.int64)
-    occupied = np.unique(domains[nodes])
-    return np.isin(domains, occupied[occupied >= 0])
+    there = np.zeros(len(view.nodes), dtype=np.bool_)
+    for function in functions.tolist():
+        there[view.running.of(function).node] = True
+    return view.nodes.within(topology_key, there)
 
 
 def _wishes(

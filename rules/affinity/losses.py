@@ -14,13 +14,11 @@ _NONE: Final[tuple[Ids, Scores]] = (np.zeros(0, dtype=np.int32), np.zeros(0))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """Pair rows, each with the function on the other side, the weight of who suffers, and the direction (0 or 1)."""
+    """Pair rows of one direction, each with the function on the other side and what one of its activations costs."""
 
     rows: Rows
     other: Rows
-    weight: Scores
     cost: Scores
-    direction: Rows
 
 
 def losses(view: View, side: Side) -> tuple[Ids, Scores]:
@@ -37,21 +35,24 @@ def losses(view: View, side: Side) -> tuple[Ids, Scores]:
         return at, busy * np.repeat(side.cost, counts)
     row = np.repeat(np.arange(len(kind)), counts)
     here, types = view.nodes.type_of[at], len(view.nodes.types)
-    # The same function may be on both sides; only its rows of the same direction take each other's place.
-    cell = (side.direction * len(view.functions) + side.other) * types
+    cell = side.other * types
     replaced = np.isin(cell[row] + here, cell[special] + kind[special])
     keep = (kind[row] == here) | ((kind[row] == -1) & ~replaced)
     return at[keep], (busy * side.cost[row])[keep]
 
 
-def suffered(view: View, function: int) -> Side:
+def suffered(view: View, function: int) -> tuple[Ids, Scores]:
+    """Return what *function* would lose beside each of its co-runners, as `losses` do."""
+    return view.memo.once(("suffered", function), lambda: losses(view, suffering(view, function)))
+
+
+def suffering(view: View, function: int) -> Side:
     """Return the pairs by which *function* suffers, unweighed."""
     pairs = view.pairs
 
     def made() -> Side:
         rows = pairs.suffered_by(function)
         rows = rows[pairs.known[rows]]
-        others = pairs.aggressor[rows].astype(np.int64)
-        return Side(rows, others, np.ones(len(rows)), pairs.expected(rows), np.zeros(len(rows), dtype=np.int64))
+        return Side(rows, pairs.aggressor[rows].astype(np.int64), pairs.expected(rows))
 
-    return pairs.memo.once(("suffered", function), made)
+    return pairs.memo.once(("suffering", function), made)

@@ -25,7 +25,7 @@ NAME = "pod_rules"
 
 def pod_rules(request: Request, view: View, policy: Policy) -> Advice:
     """Allow the nodes on which no required rule about other pods is broken."""
-    if not (request.beside or request.apart or request.spread or view.standing.kinds.averse()):
+    if not (request.beside or request.apart or request.spread or view.standing.kinds.shunned):
         return Advice(NAME)
     labels = own_labels(request, policy)
     mask = np.ones(len(view.nodes), dtype=np.bool_)
@@ -60,8 +60,8 @@ def _beside(request: Request, labels: Labels, view: View) -> Mask:
     there = view.standing.on_nodes(kinds, len(view.nodes))
     first = not there.any() and all(selects(term, request.namespace, labels) for term in request.beside)
     for term in request.beside:
-        domains = view.nodes.domains(term.topology_key)
-        allowed &= domains >= 0 if first else _occupied(domains, there)
+        key = term.topology_key
+        allowed &= view.nodes.domains(key) >= 0 if first else view.nodes.within(key, there > 0)
     return allowed
 
 
@@ -69,20 +69,20 @@ def _apart(request: Request, view: View) -> Mask:
     allowed = np.ones(len(view.nodes), dtype=np.bool_)
     for term in request.apart:
         there = view.standing.on_nodes(view.standing.kinds.selected(term), len(view.nodes))
-        allowed &= ~_occupied(view.nodes.domains(term.topology_key), there)
+        allowed &= ~view.nodes.within(term.topology_key, there > 0)
     return allowed
 
 
 def _averse(request: Request, labels: Labels, view: View) -> Mask:
     allowed = np.ones(len(view.nodes), dtype=np.bool_)
     kinds = view.standing.kinds
-    seen = tuple(sorted((key, labels[key]) for key in kinds.averse_keys() if key in labels))
+    seen = tuple(sorted((key, labels[key]) for key in kinds.shunned if key in labels))
     by_domain = kinds.memo.once(
         ("against", request.namespace, seen), lambda: _against(request.namespace, labels, view)
     )
     for topology_key, averse in by_domain.items():
         there = view.standing.on_nodes(averse, len(view.nodes))
-        allowed &= ~_occupied(view.nodes.domains(topology_key), there)
+        allowed &= ~view.nodes.within(topology_key, there > 0)
     return allowed
 
 
@@ -131,13 +131,3 @@ def _eligible(spread: Spread, request: Request, view: View, policy: Policy) -> I
                 yield candidates.mask()
     if spread.honors_taints:
         yield tolerated(view.nodes, request.tolerations)
-
-
-def _occupied(domains: np.ndarray, there: np.ndarray) -> Mask:
-    """Return the nodes in whose domain some of the pods *there* run; a node without a domain has none."""
-    size = int(domains.max(initial=-1)) + 1
-    known = domains >= 0
-    occupied = np.bincount(domains[known], there[known], size) > 0
-    mask = np.zeros(len(domains), dtype=np.bool_)
-    mask[known] = occupied[domains[known]]
-    return mask

@@ -5,7 +5,7 @@ only once it has initialised it. So every wish comes twice: against one's own la
 that lack one's own (else a pod with both would count double). Of required terms nothing can count double.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rules.advice import Expression, PodTerm
 from rules.functions import action_of, namespace_of
@@ -35,9 +35,20 @@ def against(
         return ()
     key = policy.own("function")
     own = PodTerm(True, (Expression(key, "In", own_values(named)), *where), policy.topology_key, weight, across)
-    terms = [own]
+    others = _initialised(named, policy, alone=weight is not None)
+    return (own, *(PodTerm(True, each, policy.topology_key, weight, across) for each in others))
+
+
+def toward(functions: Iterable[str], policy: Policy, *, weight: int, across: bool) -> tuple[PodTerm, ...]:
+    """Return preferred affinity to pods of *functions* that carry OpenWhisk's labels and lack one's own."""
+    others = _initialised(sorted(set(functions)), policy, alone=True)
+    return tuple(PodTerm(False, each, policy.topology_key, weight, across) for each in others)
+
+
+def _initialised(functions: Iterable[str], policy: Policy, *, alone: bool) -> Iterator[tuple[Expression, ...]]:
+    """Yield what OpenWhisk's labels say of pods of *functions*, by namespace; *alone* of those without one's own."""
     by_namespace: dict[str, list[str]] = {}
-    for each in named:
+    for each in functions:
         if legal_value(action_of(each)) and legal_value(namespace_of(each)):
             by_namespace.setdefault(namespace_of(each), []).append(action_of(each))
     namespace_key, action_key = policy.function_labels
@@ -45,7 +56,6 @@ def against(
         expressions = [Expression(action_key, "In", tuple(sorted(set(actions))))]
         if namespace:
             expressions.append(Expression(namespace_key, "In", (namespace,)))
-        if weight is not None:
-            expressions.append(Expression(key, "DoesNotExist"))
-        terms.append(PodTerm(True, tuple(expressions), policy.topology_key, weight, across))
-    return tuple(terms)
+        if alone:
+            expressions.append(Expression(policy.own("function"), "DoesNotExist"))
+        yield tuple(expressions)

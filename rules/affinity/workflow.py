@@ -9,7 +9,7 @@ never be there, so it is preferred with the highest weight then.
 import numpy as np
 
 from rules.advice import Advice, Expression, PodTerm, Reason, Term
-from rules.affinity.pods import against, own_values
+from rules.affinity.pods import against, own_values, toward
 from rules.candidates import Candidates, Mask, Scores
 from rules.functions import action_of
 from rules.labels import label_value
@@ -69,11 +69,12 @@ def _members(group: Group, request: Request, view: View, *, with_itself: bool) -
 
 def _nodes_with(group: Group, request: Request, view: View, policy: Policy) -> Mask:
     """Return the nodes whose topology domain holds a pod of the group's other functions."""
-    domains = view.nodes.domains(policy.topology_key)
     numbers = [view.functions.index.get(name, -1) for name in _members(group, request, view, with_itself=False)]
     entries = [view.running.of(number).node for number in numbers if number >= 0]
-    occupied = np.unique(domains[np.concatenate(entries)]) if entries else np.zeros(0, dtype=np.int32)
-    return np.isin(domains, occupied[occupied >= 0])
+    there = np.zeros(len(view.nodes), dtype=np.bool_)
+    for nodes in entries:
+        there[nodes] = True
+    return view.nodes.within(policy.topology_key, there)
 
 
 def _here(request: Request, policy: Policy) -> tuple[Expression, ...]:
@@ -84,7 +85,12 @@ def _together(group: Group, request: Request, view: View, policy: Policy) -> lis
     values = own_values(_members(group, request, view, with_itself=True))
     expressions = (Expression(policy.own("function"), "In", values), *_here(request, policy))
     weight = None if _firm(group, request) else _HEAVIEST if group.must else _WEIGHT
-    return [PodTerm(False, expressions, policy.topology_key, weight, request.namespace in policy.across)]
+    across = request.namespace in policy.across
+    others = _members(group, request, view, with_itself=False)
+    return [
+        PodTerm(False, expressions, policy.topology_key, weight, across),
+        *toward(others, policy, weight=weight or _WEIGHT, across=across),
+    ]
 
 
 def _apart(group: Group, request: Request, view: View, policy: Policy) -> list[PodTerm]:

@@ -5,11 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
 from jobs.config import Settings
+from pipeline.objects import workflow_texts
+from rules.policy import Policy
+from rules.recommend import recommend
+from rules.view import prepare
+from tests.support.worlds import NOW, World, node
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCUMENTS = [
@@ -29,6 +35,52 @@ def _of(kind: str) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("version", ["1.25", "1.37"])
 def test_every_manifest_is_valid_without_unknown_fields(document: dict[str, Any], version: str) -> None:
     kubernetes_validate.validate(document, version, strict=True)
+
+
+SAMPLES = {file.stem: file.read_text(encoding="utf-8") for file in (DEPLOY / "samples").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("name", sorted(name for name in SAMPLES if name.startswith("workflow")))
+def test_every_sample_of_a_workflow_is_one_by_its_definition_and_is_read(name: str) -> None:
+    [definition] = _of("CustomResourceDefinition")
+    [version] = definition["spec"]["versions"]
+    sample = yaml.safe_load(SAMPLES[name])
+    group = definition["spec"]["group"]
+    assert (sample["apiVersion"], sample["kind"]) == (
+        f"{group}/{version['name']}",
+        definition["spec"]["names"]["kind"],
+    )
+    jsonschema.validate(sample, version["schema"]["openAPIV3Schema"])
+    [read] = workflow_texts(SAMPLES[name], name)
+    assert [each.name for each in read.actions] == [each["name"] for each in sample["spec"]["actions"]]
+    stated = {field for each in sample["spec"]["actions"] for field in each}
+    described = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["actions"]["items"][
+        "properties"
+    ]
+    assert stated - {"description", "version", "runtime", "code"} <= set(described)
+
+
+def test_a_definition_refuses_what_is_no_workflow() -> None:
+    [definition] = _of("CustomResourceDefinition")
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    with pytest.raises(jsonschema.ValidationError, match="name"):
+        jsonschema.validate({"spec": {"actions": [{"id": "1"}]}}, schema)
+    with pytest.raises(jsonschema.ValidationError, match="boolean"):
+        jsonschema.validate({"spec": {"native": "yes"}}, schema)
+
+
+def test_the_sample_of_a_pod_is_advised_as_its_workflow_says() -> None:
+    nodes = [node("A", {"gpu": "yes", "disktype": "ssd"}), node("B", {"gpu": "yes"})]
+    workflows = [yaml.safe_load(SAMPLES[name]) for name in SAMPLES if name.startswith("workflow")]
+    pod = yaml.safe_load(SAMPLES["pod"])
+    kubernetes_validate.validate(pod, "1.37", strict=True)
+    world = World(nodes, workflows=workflows)
+    policy = Policy(mode="prefer")
+    view = prepare(world.snapshot(), "c1", NOW)
+    # The sample names a cluster of its own: elsewhere its needs stay, and nothing is learned.
+    answer = recommend(world.request(pod, policy, view), view, policy, decision="d")
+    assert (answer.function, answer.cause) == ("hello", "other_cluster")
+    assert [each.name for each in answer.nodes] == ["A"]
 
 
 def test_all_kinds_are_there() -> None:

@@ -43,6 +43,17 @@ def test_a_healthy_cluster_has_no_failure_and_says_what_it_has(place: Town) -> N
     assert all(each.fix for each in found.values() if each.verdict == "warning" and each.source != "store")
 
 
+def test_a_node_autoscaler_is_told(place: Town) -> None:
+    assert ("kubernetes", "node autoscaler") not in examined(place)
+    scaled = node("n5")
+    scaled["metadata"]["labels"] = {"karpenter.sh/nodepool": "default"}
+    place.kube.put("/api/v1/nodes", [node("n0"), scaled])
+    found = examined(place)["kubernetes", "node autoscaler"]
+    assert found.verdict == "warning"
+    assert found.said.startswith("Karpenter found")
+    assert found.fix
+
+
 def test_pods_without_the_labels_of_functions_are_told(place: Town) -> None:
     pods = [json.loads(each) for each in place.kube.collections["/api/v1/pods"]]
     for pod in pods:

@@ -131,6 +131,8 @@ def test_importance_and_goal_may_stand_on_the_whole_workflow():
         (named("x", annotations={"kubernetes.io/config.mirror": "abc"}), "mirror"),
         (pod(spec={"nodeName": "A"}), "pinned"),
         (named("x", namespace="kube-system"), "namespace"),
+        (named("x", labels={"colocation.internal/ignore": ""}), "ignored"),
+        (named("x", labels={"app.kubernetes.io/name": "colocation-advisor"}), "own"),
         (named("x-invoker-00-7-prewarm-nodejs14"), "prewarm"),
         (named("x-invoker-00-7-prewarm-nodejs14", labels={"openwhisk/action": "hello"}), ""),
         (named("x"), ""),

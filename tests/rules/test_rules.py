@@ -4,10 +4,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import jsonpatch
+import msgspec
 import numpy as np
 import pytest
 
+from pipeline.records import Taint
 from rules.scoring import CRITERIA, graded
+from tests.support import scheduling
 from tests.support.manifests import check
 from tests.support.scheduling import PREFERRED, REQUIRED
 from tests.support.worlds import NOW, World, critical, flow, names, node, of_workflow, pod, running
@@ -296,20 +299,92 @@ def test_an_unknown_function_beside_the_least_of_others():
     assert any("nothing is known yet of newf" in each.sentence for each in answer.reasons)
 
 
+SELECTOR = {"app": "redis", "tier": "cache"}
+SERVED = World(
+    [node("A"), node("B")],
+    pods=[msgspec.structs.replace(running("", "B"), labels=SELECTOR)],
+    known=("f",),
+    workflows=[flow({"name": "f", "usesService": "redis, gone"})],
+    services={("ow", "redis"): SELECTOR, ("else", "redis"): SELECTOR},
+    load={"A": 0.1, "B": 0.6},
+)
+
+
 def test_near_a_service_that_the_function_uses():
-    world = World(
-        [node("A"), node("B")],
-        known=("f",),
-        workflows=[flow({"name": "f", "usesService": "redis, gone"})],
-        services={("ow", "redis"): {"app": "redis", "tier": "cache"}},
-    )
-    answer = world.advise(of_workflow("f"))
+    answer = SERVED.advise(of_workflow("f"))
+    assert names(answer) == ["B", "A"]  # where its pods run, before the least loaded
     [term] = answer.affinity["podAffinity"][PREFERRED]
     assert term["podAffinityTerm"]["labelSelector"]["matchExpressions"] == [
         {"key": "app", "operator": "In", "values": ["redis"]},
         {"key": "tier", "operator": "In", "values": ["cache"]},
     ]
     assert any("gone" in each.sentence and "no rule" in each.sentence for each in answer.reasons)
+
+
+def test_a_service_that_the_whole_workflow_uses():
+    world = replace(SERVED, workflows=[flow({"name": "f"}, usesService="redis")])
+    answer = world.advise(of_workflow("f"))
+    assert names(answer) == ["B", "A"]
+    assert answer.affinity["podAffinity"][PREFERRED]
+
+
+def test_a_service_of_another_namespace_only_where_rules_may_reach_it():
+    world = replace(SERVED, workflows=[flow({"name": "f", "usesService": "else/redis"})])
+    answer = world.advise(of_workflow("f"))
+    assert names(answer) == ["A", "B"]
+    assert "podAffinity" not in answer.affinity
+    assert any("may not reach: no rule" in each.sentence for each in answer.reasons)
+    there = msgspec.structs.replace(world.pods[0], namespace="else")
+    answer = replace(world, pods=[there]).advise(of_workflow("f"), across=frozenset({"ow"}))
+    assert names(answer) == ["B", "A"]
+    [term] = answer.affinity["podAffinity"][PREFERRED]
+    assert term["podAffinityTerm"]["namespaceSelector"] == {}
+
+
+def test_pods_of_before_the_webhook_are_joined_by_the_labels_of_openwhisk():
+    """A pod that was started without the product's labels carries OpenWhisk's once it is initialised."""
+    world = World(
+        [node("A"), node("B")], pods=[running("guest/b", "B")], known=("guest/a", "guest/b"),
+        workflows=[flow({"name": "a"}, {"name": "b"}, together="should")],
+    )  # fmt: skip
+    manifest = of_workflow("a")
+    answer = world.advise(manifest)
+    assert names(answer) == ["B", "A"]
+    result = jsonpatch.apply_patch(manifest, list(answer.patch))
+    weights = {each.name: scheduling.preference(result, each, world.nodes, world.pods) for each in world.nodes}
+    pods_alone = weights["B"] - scheduling.node_weight(answer.affinity, world.nodes[1])
+    assert pods_alone > 0
+
+
+# -- node autoscalers
+
+
+@pytest.mark.parametrize(
+    ("world", "told"),
+    [
+        (World([node("A", {"karpenter.sh/nodepool": "default"}), node("B")]), "Karpenter adds nodes here"),
+        (
+            World([node("A", taints=[Taint("DeletionCandidateOfClusterAutoscaler", "PreferNoSchedule")]), node("B")]),
+            "cluster-autoscaler adds nodes here",
+        ),
+        (
+            World(
+                [node("A", {"karpenter.sh/capacity-type": "spot"})],
+                pods=[
+                    msgspec.structs.replace(
+                        running("", "A"), labels={"app.kubernetes.io/name": "aws-cluster-autoscaler"}
+                    )
+                ],
+            ),
+            "Karpenter and cluster-autoscaler add nodes here",
+        ),
+        (World([node("A", {"gpu": "yes"})], pods=[running("f", "A")]), None),
+    ],
+)  # fmt: skip
+def test_a_node_autoscaler_is_recognised_and_warned_of(world, told):
+    warnings = [each.sentence for each in world.advise(pod("f")).reasons if each.rule == "autoscaler"]
+    assert [each.partition(";")[0] for each in warnings] == ([told] if told else [])
+    assert not [each for each in world.advise(pod("f"), "observe").reasons if each.rule == "autoscaler"]
 
 
 def test_together_and_apart_pods_pass_the_api_server():
