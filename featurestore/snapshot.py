@@ -110,6 +110,12 @@ TABLES: Mapping[str, pa.Schema] = {
         running=pa.float64(),
     ),
     "workflows": schema(cluster=_TEXT, namespace=_TEXT, workflow=pa.string(), document=pa.string()),
+    "disks": schema(  # records of `pipeline.disk_records` as JSON
+        cluster=_TEXT, kind=_TEXT, namespace=_TEXT, name=pa.string(), document=pa.string()
+    ),
+    "drives": schema(  # how busy devices of nodes were, last known of the last hour
+        cluster=_TEXT, node=_TEXT, device=_TEXT, busy_ratio=pa.float64()
+    ),
     "health": schema(
         cluster=_TEXT,
         source=_TEXT,

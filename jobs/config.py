@@ -184,6 +184,7 @@ class ScheduleSettings(Group):
         timedelta(minutes=5), description="how often placements are listed; changes are watched while serving"
     )
     workflows: Span = Field(timedelta(minutes=5), description="how often workflows are listed")
+    disks: Span = Field(timedelta(minutes=5), description="how often drives, volumes and claims are listed")
     nodes: Span = Field(
         timedelta(days=1), description="how often nodes are listed; changes are watched while serving"
     )
@@ -246,6 +247,18 @@ class ServeSettings(Group):
     metrics_pairs: int = Field(100, ge=0, description="the strongest pairs shown in the metrics")
 
 
+class DiskSettings(Group):
+    live: bool = Field(
+        False, description="watch drives, volumes and claims while serving; the scheduler's extender needs it"
+    )
+    sequential: bool = Field(
+        False, description="let a pod wait while another reservation asks for the same class of volume group"
+    )
+    symmetric: bool = Field(
+        False, description="keep pods off drives whose users require to be apart from them, also where they came first"
+    )
+
+
 class Settings(BaseSettings):
     """All settings; see README.md for the reference made from these descriptions."""
 
@@ -257,6 +270,7 @@ class Settings(BaseSettings):
     learn: LearnSettings = LearnSettings()
     advice: AdviceSettings = AdviceSettings()
     serve: ServeSettings = ServeSettings()
+    disks: DiskSettings = DiskSettings()
 
     @classmethod
     def settings_customise_sources(

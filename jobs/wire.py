@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from featurestore.store import disks as stored_disks
 from featurestore.store import queries
 from featurestore.store.duck import Store
 from jobs.config import (
@@ -23,7 +24,16 @@ from jobs.config import (
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.clients.openwhisk import OpenWhiskClient, read_key
 from pipeline.clients.prometheus import PrometheusClient
-from pipeline.collectors import activations, nodes, placements, usage_nodes, usage_pods, workflows
+from pipeline.collectors import (
+    activations,
+    disks,
+    nodes,
+    placements,
+    usage_drives,
+    usage_nodes,
+    usage_pods,
+    workflows,
+)
 from pipeline.mangling import Index
 from pipeline.records import Batch, Window
 from rules.policy import Policy
@@ -45,7 +55,7 @@ class Source:
 
 
 #: Every source that ``colocate collect`` knows, in the order in which a first collection profits most.
-SOURCES = ("nodes", "workflows", "placements", "usage", "activations")
+SOURCES = ("nodes", "workflows", "placements", "disks", "usage", "activations")
 
 #: History that one transaction covers at most.
 _USAGE_SLICE = timedelta(hours=6)
@@ -63,7 +73,8 @@ def sources(settings: Settings, cluster: ClusterSettings, store: Store) -> Itera
             yield Source(name, "", None, client)
     if cluster.prometheus is not None:
         for scope, usage in _USAGE.items():
-            opened = partial(_usage_source, cluster.prometheus, settings, usage, store, cluster.name)
+            source = _drive_usage_source if scope == "drive" else _usage_source
+            opened = partial(source, cluster.prometheus, settings, usage, store, cluster.name)
             yield Source("usage", scope, _USAGE_SLICE, opened)
     if cluster.openwhisk is not None:
         for namespace in cluster.openwhisk.namespaces:
@@ -146,8 +157,17 @@ def _workflows(
     return workflows.collect(client.list, at)
 
 
+def _disks(client: KubernetesClient, settings: KubernetesSettings, at: datetime, store: Store, cluster: str) -> Batch:
+    return disks.collect(client.list, at)
+
+
 #: One line a collector that lists Kubernetes objects.
-_KUBERNETES: Mapping[str, _Listed] = {"nodes": _nodes, "workflows": _workflows, "placements": _placements}
+_KUBERNETES: Mapping[str, _Listed] = {
+    "nodes": _nodes,
+    "workflows": _workflows,
+    "placements": _placements,
+    "disks": _disks,
+}
 
 
 @contextmanager
@@ -179,6 +199,24 @@ def _usage_of_nodes(
     )
 
 
+def _usage_of_drives(
+    client: PrometheusClient,
+    settings: PrometheusSettings,
+    window: Window,
+    step: timedelta,
+    addresses: Mapping[str, str],
+) -> Batch:
+    return usage_drives.collect(
+        client,
+        window,
+        step=step,
+        queries=settings.queries,
+        match=settings.match,
+        addresses=addresses,
+        node_labels=settings.node_label,
+    )
+
+
 def _usage_of_pods(
     client: PrometheusClient,
     settings: PrometheusSettings,
@@ -190,7 +228,7 @@ def _usage_of_pods(
 
 
 #: One line a collector of usage, by the scope of its rows.
-_USAGE: Mapping[str, _Usage] = {"node": _usage_of_nodes, "pod": _usage_of_pods}
+_USAGE: Mapping[str, _Usage] = {"node": _usage_of_nodes, "pod": _usage_of_pods, "drive": _usage_of_drives}
 
 
 @contextmanager
@@ -209,6 +247,18 @@ def _usage_source(
         yield collector
     finally:
         client.close()
+
+
+@contextmanager
+def _drive_usage_source(
+    settings: PrometheusSettings, everything: Settings, collect: _Usage, store: Store, cluster: str
+) -> Iterator[Collector]:
+    """Ask for the usage of drives only where the drives of a cluster are known: elsewhere nothing would read it."""
+    if store.read(lambda con: stored_disks.known(con, cluster)):
+        with _usage_source(settings, everything, collect, store, cluster) as collector:
+            yield collector
+    else:
+        yield lambda window, spool: Batch("usage", watermark=window.until, scope="drive")
 
 
 @contextmanager

@@ -70,6 +70,9 @@ PLACEMENTS = schema(
 #: One row a workflow object of the whole list.
 WORKFLOWS = schema(namespace=pa.string(), workflow=pa.string(), document=pa.string())
 
+#: One row an object about disks of the whole list: the record of `pipeline.disk_records` as JSON.
+DISKS = schema(kind=pa.string(), namespace=pa.string(), name=pa.string(), document=pa.string())
+
 #: One row an imported activation; what an OpenWhisk page gives the store extracts itself.
 ACTIVATIONS = schema(
     activation_id=pa.string(),
@@ -110,6 +113,7 @@ TABLES: Mapping[str, pa.Schema] = {
     "workflows": WORKFLOWS,
     "activations": ACTIVATIONS,
     "profiles": PROFILES,
+    "disks": DISKS,
 }
 
 #: Names of usage metrics, by scope; units: cores, bytes, bytes per second, fractions of time.
@@ -137,5 +141,13 @@ METRICS: Mapping[str, tuple[str, ...]] = {
         "cpu_pressure",
         "memory_pressure",
         "io_pressure",
+    ),
+    "drive": (
+        "busy_ratio",
+        "read_operations_per_s",
+        "write_operations_per_s",
+        "read_bytes_per_s",
+        "write_bytes_per_s",
+        "latency_s",
     ),
 }

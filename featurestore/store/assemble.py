@@ -38,6 +38,14 @@ FROM placements WHERE ended IS NULL AND phase NOT IN ('Succeeded', 'Failed') ORD
 
 _WORKFLOWS = "SELECT cluster, namespace, workflow, document FROM workflows ORDER BY cluster, namespace, workflow"
 
+_DISKS = "SELECT cluster, kind, namespace, name, document FROM disks ORDER BY ALL"
+
+_DRIVES = """
+SELECT cluster, namespace AS node, name AS device, arg_max(value, "at") AS busy_ratio
+FROM usage WHERE scope = 'drive' AND metric = 'busy_ratio' AND "at" > $since AND "at" <= $at
+GROUP BY ALL ORDER BY cluster, node, device
+"""
+
 _CLUSTERS = """
 SELECT cluster FROM node_specs UNION SELECT cluster FROM placements UNION SELECT cluster FROM workflows
 UNION SELECT cluster FROM runs UNION SELECT cluster FROM models UNION SELECT cluster FROM declared_profiles ORDER BY 1
@@ -55,6 +63,8 @@ def snapshot(con: DuckDBPyConnection, at: datetime) -> Snapshot:
         "nodes": queries.arrow(con, _NODES, {"since": at - FRESH, "at": at}),
         "placements": queries.arrow(con, _PLACEMENTS),
         "workflows": queries.arrow(con, _WORKFLOWS),
+        "disks": queries.arrow(con, _DISKS),
+        "drives": queries.arrow(con, _DRIVES, {"since": at - FRESH, "at": at}),
         "health": queries.health(con),
         **{name: _learned(con, name, place) for name, place in LEARNED.items()},
     }

@@ -19,6 +19,7 @@ from duckdb import DuckDBPyConnection
 
 from featurestore.store import objects, openwhisk, queries
 from featurestore.store.duck import Store, staging
+from featurestore.store.merging import Listed
 from pipeline.records import Batch
 
 _log = structlog.get_logger(__name__)
@@ -99,7 +100,7 @@ def _prepare(
         return _activations(con, cluster, batch, collected, overlap, source)
     listed, unusable = objects.stage(con, batch)
     given = batch.rows.num_rows if batch.rows is not None else 0
-    whole = objects.Listed(cluster, _listed_at(batch, collected), batch.whole and batch.rows is not None)
+    whole = Listed(cluster, _listed_at(batch, collected), batch.whole and batch.rows is not None)
     merge = objects.MERGES[batch.table]
 
     def work(con: DuckDBPyConnection) -> Written:

@@ -4,28 +4,15 @@ A merge reads the temporary table ``listed`` (the batch without double keys, the
 (objects that the list held and nobody could read: they are not gone), and is idempotent.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from featurestore.store import disks
+from featurestore.store.merging import Listed, Merge, changed
 from pipeline.columns import TABLES
 from pipeline.records import Batch
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A batch that is staged: of *cluster*, as it was at *at*; *whole* as in `pipeline.records.Batch`."""
-
-    cluster: str
-    at: datetime
-    whole: bool
-
-
-#: Merge the staged batch; returns the number of rows that are new, changed or gone.
-Merge = Callable[[DuckDBPyConnection, Listed], int]
 
 #: What makes two rows of a batch the same thing, by table.
 _KEYS: Mapping[str, str] = {
@@ -34,6 +21,7 @@ _KEYS: Mapping[str, str] = {
     "placements": "uid",
     "workflows": "namespace, workflow",
     "profiles": "function, node_type",
+    "disks": disks.KEYS,
 }
 
 
@@ -75,11 +63,6 @@ def _names(what: Iterable[str]) -> pa.Table:
     )
 
 
-def _changed(con: DuckDBPyConnection, statement: str, values: dict[str, object]) -> int:
-    row = con.execute(statement, values).fetchone()
-    return int(row[0]) if row is not None else 0
-
-
 _NODE_FACTS = (
     "uid, node_type, ready, schedulable, cpu_cores, memory_bytes, pods, gpu_count, gpu_model, disk_type,"
     " network_bytes_per_s, labels, taints, addresses, conditions, capacity, allocatable"
@@ -112,7 +95,7 @@ def nodes(con: DuckDBPyConnection, listed: Listed) -> int:
         """,
         values,
     )
-    rows = _changed(
+    rows = changed(
         con,
         f"""
         INSERT INTO node_specs (cluster, node, valid_from, {_NODE_FACTS})
@@ -121,7 +104,7 @@ def nodes(con: DuckDBPyConnection, listed: Listed) -> int:
         values,
     )
     if listed.whole:
-        rows += _changed(
+        rows += changed(
             con,
             """
             UPDATE node_specs SET valid_to = $at
@@ -179,7 +162,7 @@ def placements(con: DuckDBPyConnection, listed: Listed) -> int:
     """
     values: dict[str, object] = {"cluster": listed.cluster}
     con.execute(_LIVES, values)
-    rows = _changed(
+    rows = changed(
         con,
         f"""
         UPDATE placements SET {", ".join(f"{c} = lives.{c}" for c in _LIFE.split(", "))},
@@ -196,7 +179,7 @@ def placements(con: DuckDBPyConnection, listed: Listed) -> int:
         """,
         values,
     )
-    rows += _changed(
+    rows += changed(
         con,
         f"""
         INSERT INTO placements (cluster, uid, last_seen, {_LIFE})
@@ -205,7 +188,7 @@ def placements(con: DuckDBPyConnection, listed: Listed) -> int:
         values,
     )
     if listed.whole:
-        rows += _changed(
+        rows += changed(
             con,
             """
             UPDATE placements SET ended = greatest($at, started)
@@ -230,10 +213,10 @@ def usage(con: DuckDBPyConnection, listed: Listed) -> int:
         """,
         {"cluster": listed.cluster},
     )
-    rows = _changed(
+    rows = changed(
         con, "UPDATE usage SET value = known.value FROM known WHERE known.other AND usage.rowid = known.place", {}
     )
-    return rows + _changed(
+    return rows + changed(
         con,
         """
         INSERT INTO usage
@@ -247,7 +230,7 @@ def usage(con: DuckDBPyConnection, listed: Listed) -> int:
 def workflows(con: DuckDBPyConnection, listed: Listed) -> int:
     """Keep the workflows as they were last listed; a list older than what is stored changes nothing."""
     values: dict[str, object] = {"cluster": listed.cluster, "at": listed.at}
-    rows = _changed(
+    rows = changed(
         con,
         """
         UPDATE workflows SET document = listed.document, seen = $at FROM listed
@@ -256,7 +239,7 @@ def workflows(con: DuckDBPyConnection, listed: Listed) -> int:
         """,
         values,
     )
-    rows += _changed(
+    rows += changed(
         con,
         """
         INSERT INTO workflows
@@ -275,7 +258,7 @@ def workflows(con: DuckDBPyConnection, listed: Listed) -> int:
         values,
     )
     if listed.whole:
-        rows += _changed(
+        rows += changed(
             con,
             """
             DELETE FROM workflows WHERE cluster = $cluster AND seen <= $at
@@ -309,7 +292,7 @@ def profiles(con: DuckDBPyConnection, listed: Listed) -> int:
         """,
         {"cluster": listed.cluster},
     )
-    return _changed(
+    return changed(
         con,
         f"INSERT INTO declared_profiles SELECT $cluster, function, node_type, {amounts}, $at FROM other",
         {"cluster": listed.cluster, "at": listed.at},
@@ -323,4 +306,5 @@ MERGES: Mapping[str, Merge] = {
     "placements": placements,
     "workflows": workflows,
     "profiles": profiles,
+    "disks": disks.merge,
 }

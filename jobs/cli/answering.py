@@ -54,7 +54,7 @@ def recommend(
     from jobs.recommending import answer
 
     held = settings(context)
-    manifests = list(pods(file, _standard_input() if str(file) == "-" else None))
+    manifests = list(pods(file, standard_input() if str(file) == "-" else None))
     known = snapshot(held)
     chosen = cluster_of(cluster, held, known)
     policy = wire.policy(held, chosen, mode=mode or "prefer")
@@ -65,7 +65,8 @@ def recommend(
     raise typer.Exit(DONE if all(each.recommendation.satisfiable for each in answers) else NO)
 
 
-def _standard_input() -> str:
+def standard_input() -> str:
+    """Read standard input; raises `BadInput` for what is no UTF-8 text."""
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -14,7 +14,12 @@ def plan(settings: Settings, config_path: Path | None) -> list[Job]:
     config = ("--config", str(config_path)) if config_path is not None else ()
     every: dict[str, timedelta] = {}
     if any(cluster.kubernetes is not None for cluster in settings.clusters):
-        every |= {"nodes": schedule.nodes, "workflows": schedule.workflows, "placements": schedule.placements}
+        every |= {
+            "nodes": schedule.nodes,
+            "workflows": schedule.workflows,
+            "placements": schedule.placements,
+            "disks": schedule.disks,
+        }
     if any(cluster.prometheus is not None for cluster in settings.clusters):
         every["usage"] = schedule.usage
     if any(cluster.openwhisk is not None for cluster in settings.clusters):

@@ -67,21 +67,27 @@ def collect(
     refused; else the name stands as it is. *match* is what all series of this cluster have, such as
     ``cluster="c1"``. See `gather` for errors; all but CPU and memory may be absent.
     """
-    for label in node_labels:
-        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", label):
-            raise BadInput(f"prometheus.node_label: {label!r} is no label name")
+    check_labels(node_labels)
     known = dict(addresses or {})
     names = frozenset(known.values())
 
     def naming(labels: Labels) -> tuple[str, str] | Refusal:
-        return _node(labels, node_labels, known, names)
+        return naming_node(labels, node_labels, known, names)
 
     return gather(query, window, step, "node", METRICS, naming, queries=queries or {}, match=match, by=node_labels)
 
 
-def _node(
+def check_labels(node_labels: Sequence[str]) -> None:
+    """Raise `BadInput` for what is no name of a label."""
+    for label in node_labels:
+        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", label):
+            raise BadInput(f"prometheus.node_label: {label!r} is no label name")
+
+
+def naming_node(
     labels: Labels, node_labels: Sequence[str], addresses: Mapping[str, str], names: frozenset[str]
 ) -> tuple[str, str] | Refusal:
+    """Return "" and the name of the node that a series is about, or why that cannot be told."""
     given = next((labels[label] for label in node_labels if labels.get(label)), "")
     if not given:
         return Refusal("node usage series", f"none of the labels {', '.join(node_labels)}")

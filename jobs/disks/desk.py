@@ -1,0 +1,57 @@
+"""Where plans of disks are asked for: by a person over HTTP, and by the scheduler as its extender."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from featurestore.snapshot import Snapshot
+from jobs.config import DiskSettings
+from jobs.disks import layout
+from jobs.disks.live import LiveDisks
+from pipeline.disk_records import DiskPod
+from pipeline.errors import BadInput
+from pipeline.objects import disks as wire
+from rules.disks.plan import Plan, plan
+from rules.disks.state import Disks
+
+
+class DiskDesk:
+    """Plans from the live disks of *cluster* once they are known, else from the snapshot's, laid out when asked."""
+
+    def __init__(
+        self, settings: DiskSettings, cluster: str, snapshot: Callable[[], Snapshot], live: LiveDisks | None
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._snapshot = snapshot
+        self._live = live
+        self._laid: tuple[Snapshot, str, Disks] | None = None
+
+    def plan(
+        self,
+        pod: Mapping[str, Any],
+        nodes: Sequence[str] | None = None,
+        *,
+        objects: Iterable[Mapping[str, Any]] = (),
+        cluster: str | None = None,
+    ) -> Plan:
+        """Plan for *pod* on *nodes* (None: all), *objects* being claims and classes that do not exist yet.
+
+        Raises `BadInput` for a pod or annotations that cannot be read.
+        """
+        read = wire.read({"kind": "Pod", **pod})
+        if not isinstance(read, DiskPod):
+            raise BadInput(f"kind {pod.get('kind')!r}: not a Pod")
+        disks = layout.beside(self.layout(cluster or self._cluster), objects)
+        return plan(
+            read, disks, nodes, sequential=self._settings.sequential, symmetric=self._settings.symmetric
+        )
+
+    def layout(self, cluster: str) -> Disks:
+        """Return the newest layout of *cluster*."""
+        if self._live is not None and cluster == self._cluster and (live := self._live.layout) is not None:
+            return live
+        snapshot = self._snapshot()
+        laid = self._laid
+        if laid is None or laid[0] is not snapshot or laid[1] != cluster:
+            laid = self._laid = (snapshot, cluster, layout.of_snapshot(snapshot, cluster))
+        return laid[2]

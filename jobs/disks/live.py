@@ -1,0 +1,107 @@
+"""The disks of the live cluster while serving: every kind that plans are made from, kept current by watches."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import msgspec
+import structlog
+
+from featurestore.snapshot import Snapshot
+from jobs.disks.layout import lay_out_records, learned
+from jobs.service.live import Held
+from jobs.service.periodic import Periodic
+from pipeline.clients.watch import Source, Watcher
+from pipeline.collectors.disks import PATHS, decode
+from pipeline.disk_records import DiskPod
+from pipeline.errors import BadInput
+from pipeline.objects import disks as wire
+from rules.disks.state import Disks
+
+_log = structlog.get_logger(__name__)
+_Key = tuple[str, str]
+
+#: How often changes are taken up, in seconds.
+_EVERY = 0.5
+
+
+class LiveDisks:
+    """Holds the newest layout; readers take it without waiting. None before everything was listed once.
+
+    A kind that the cluster does not know counts as listed, and empty.
+    """
+
+    def __init__(self, source: Source, cluster: str) -> None:
+        self.layout: Disks | None = None
+        self._cluster = cluster
+        self._snapshot: Snapshot | None = None
+        self._laid: tuple[int, object] = (-1, None)
+        self._changes = 0
+        self._absent: set[str] = set()
+        self._lock = Lock()
+        self._held: Mapping[str, Held[_Key, wire.Record]] = {
+            kind: Held(kind, partial(_read, kind), self._changed) for kind in PATHS
+        }
+        self._watchers = {kind: self._watcher(source, kind, path) for kind, path in PATHS.items()}
+        self._thread = Periodic("disks", _EVERY, self.refresh)
+
+    def seen(self, snapshot: Snapshot) -> None:
+        """Take what is learned of disks and functions from *snapshot*."""
+        self._snapshot = snapshot
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind was listed, or is none of this cluster's."""
+        return all(kind in self._absent or each.synced.is_set() for kind, each in self._watchers.items())
+
+    def refresh(self) -> None:
+        """Lay out anew where anything changed."""
+        if not self.synced:
+            return
+        with self._lock:
+            now = (self._changes, self._snapshot)
+            if now != self._laid:
+                records = [record for held in self._held.values() for record in list(held.items.values())]
+                busy, heavy = learned(self._snapshot, self._cluster, records) if self._snapshot else ({}, frozenset())
+                self.layout = lay_out_records(records, busy, heavy)
+                self._laid = now
+
+    def start(self) -> None:
+        """Begin to watch."""
+        for watcher in self._watchers.values():
+            watcher.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the watches."""
+        self._thread.close()
+        for watcher in self._watchers.values():
+            watcher.stop()
+
+    def _watcher(self, source: Source, kind: str, path: str) -> Watcher:
+        held = self._held[kind]
+
+        def failed(error: Exception) -> None:
+            if getattr(error, "reason", "") == "status_404":
+                self._absent.add(kind)
+            else:
+                _log.warning("watch failed", resource=kind, error=str(error).splitlines()[0])
+
+        def replace(raws: Sequence[msgspec.Raw]) -> None:
+            self._absent.discard(kind)
+            held.replace(raws)
+
+        return Watcher(source, path, on_replace=replace, on_event=held.event, on_error=failed)
+
+    def _changed(self) -> None:
+        self._changes += 1
+
+
+def _read(kind: str, raw: msgspec.Raw) -> tuple[_Key, wire.Record]:
+    record: Any = decode(kind, raw)
+    if record is None:
+        raise BadInput(f"{kind}: not an object")
+    if isinstance(record, DiskPod) and not record.claims:
+        record = msgspec.structs.replace(record, labels={}, annotations={})  # only that it is there matters
+    return (getattr(record, "namespace", ""), wire.name_of(record)), record

@@ -1,0 +1,56 @@
+"""What fits on a capacity, to the byte: extents of volume groups, metadata of new ones, whole drives.
+
+As the driver does it: a volume in a group takes whole extents of 4 MiB; a new group on an empty drive has the drive's
+size rounded down to extents, and one extent less where what is left over is too little for the metadata (1 MiB); a
+volume that takes a whole drive is aligned to 1 MiB.
+"""
+
+from typing import Final
+
+MIB: Final = 2**20
+EXTENT: Final = 4 * MIB
+
+#: The classes in which a request of each class is looked for, in order. Text that is no class means ANY.
+CLASSES: Final = {
+    "HDDLVG": ("HDDLVG", "HDD"),
+    "SSDLVG": ("SSDLVG", "SSD"),
+    "NVMELVG": ("NVMELVG", "NVME"),
+    "SYSLVG": ("SYSLVG",),
+    "HDD": ("HDD",),
+    "SSD": ("SSD",),
+    "NVME": ("NVME",),
+    "ANY": ("ANY", "HDD", "SSD", "NVME"),
+}
+
+
+def class_of(media: str) -> str:
+    """Return the class that a StorageClass's ``storageType`` asks for."""
+    asked = media.strip().upper()
+    return asked if asked in CLASSES else "ANY"
+
+
+def grouped(storage_class: str) -> bool:
+    """Say whether volumes of the class share a drive, in a volume group."""
+    return storage_class.endswith("LVG")
+
+
+def taken(size: int, storage_class: str) -> int:
+    """Return what a volume of *size* takes: whole extents in a group, else whole MiB."""
+    unit = EXTENT if grouped(storage_class) else MIB
+    return -(-max(size, 1) // unit) * unit
+
+
+def usable(size: int, held_as: str, asked: str) -> int:
+    """Return what of a capacity of class *held_as* and *size* requests of the class *asked* can have."""
+    if not grouped(asked):
+        return size // MIB * MIB
+    if grouped(held_as):
+        return size // EXTENT * EXTENT
+    whole = size // EXTENT * EXTENT
+    return max(0, whole - EXTENT if size - whole < MIB else whole)
+
+
+def told(size: int) -> str:
+    """Return *size* for a person: GiB, cut off after two digits, or MiB below one."""
+    unit, name = (2**30, "GiB") if size >= 2**30 else (MIB, "MiB")
+    return f"{size * 100 // unit / 100:g} {name}"

@@ -1,0 +1,250 @@
+"""The worked cases of disk affinity, each by its number."""
+
+import pytest
+
+from pipeline.errors import BadInput
+from rules.disks.annotations import PodLabel, parse
+from rules.disks.taints import encoded
+from tests.support.disks import ANNOTATIONS, capacity, claim, planned, pod, reservation, using
+
+TWO = [claim("www-1", "hddlvg", 10), claim("www-2", "hddlvg", 10)]
+ONE = [claim("www-1", "hddlvg", 10)]
+NAMES = ("www-1", "www-2")
+BASE = [capacity("ac-d1", "HDDLVG", 12), capacity("ac-d2", "HDD", 100), capacity("ac-d3", "HDD", 200)]
+
+
+def said(found):
+    """Status, plan, denied capacities and violated preferences of the one node."""
+    return (
+        found.status,
+        dict(found.plan.get("n1", {})),
+        set(found.denied.get("n1", ())),
+        list(found.violated.get("n1", ())),
+    )
+
+
+def test_case_1_without_annotations_volumes_are_split():
+    found = planned(pod(claims=NAMES), [*BASE, *TWO])
+    assert said(found) == ("RESERVED", {"www-1": "ac-d1", "www-2": "ac-d2"}, set(), [])
+
+
+def test_case_2_pod_bound_required_puts_them_on_one_drive():
+    found = planned(pod(claims=NAMES, TYPES="pod-bound-required"), [*BASE, *TWO])
+    assert said(found) == ("RESERVED", {"www-1": "ac-d2", "www-2": "ac-d2"}, set(), [])
+
+
+def test_case_3a_no_drive_holds_the_sum():
+    state = [capacity("ac-d1", "HDDLVG", 12), capacity("ac-d2", "HDD", 15), *TWO]
+    found = planned(pod(claims=NAMES, TYPES="pod-bound-required"), state)
+    assert said(found)[:2] == ("REJECTED", {})
+    assert found.failed == {
+        "n1": "No available capacity found on the node n1: pod-bound-required: need 20 GiB on one drive,"
+        " largest usable 14.99 GiB"
+    }
+
+
+def test_case_3b_preferred_is_given_up():
+    state = [capacity("ac-d1", "HDDLVG", 12), capacity("ac-d2", "HDD", 15), *TWO]
+    found = planned(pod(claims=NAMES, TYPES="pod-bound-preferred"), state)
+    assert said(found) == ("RESERVED", {"www-1": "ac-d1", "www-2": "ac-d2"}, set(), ["pod-bound"])
+
+
+NEIGHBOURS = [
+    *[capacity("ac-d1", "HDDLVG", 50), capacity("ac-d2", "HDDLVG", 60), capacity("ac-d3", "HDD", 100)],
+    *using(pod("ss-0", labels={"app": "ecs-cluster-ss"}), "d1"),
+    *using(pod("ssx-0", namespace="other", labels={"app": "ecs-cluster-ss"}), "d2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "labels", "denied", "chosen"),
+    [
+        ("5a", "app=ecs-cluster-ss:default", {"ac-d1"}, "ac-d2"),
+        ("5b", "app=ecs-cluster-ss:default, app=ecs-cluster-ss:other", {"ac-d1", "ac-d2"}, "ac-d3"),
+    ],
+)
+def test_case_5_drives_of_pods_with_the_label_are_left(case, labels, denied, chosen):
+    given = pod(claims=["www-1"], ATYPES="pod-label-required", ALABELS=labels)
+    found = planned(given, [*NEIGHBOURS, *ONE])
+    assert said(found) == ("RESERVED", {"www-1": chosen}, denied, [])
+    assert found.denied["n1"]["ac-d1"] == "anti-affinity: drive d1 used by default/ss-0"
+
+
+REVERSE = [
+    capacity("ac-d9", "HDDLVG", 50),
+    *using(pod(ATYPES="pod-label-required", ALABELS="app=ecs-cluster-ss:default"), "d9"),
+    *ONE,
+]
+
+
+def test_case_5c_a_later_arrival_is_not_kept_off():
+    found = planned(pod("ss-1", ["www-1"], labels={"app": "ecs-cluster-ss"}), REVERSE)
+    assert said(found) == ("RESERVED", {"www-1": "ac-d9"}, set(), [])
+
+
+def test_case_5c_symmetric_mode_keeps_it_off():
+    found = planned(pod("ss-1", ["www-1"], labels={"app": "ecs-cluster-ss"}), REVERSE, symmetric=True)
+    assert said(found) == ("REJECTED", {}, {"ac-d9"}, [])
+
+
+def in_flight(status="RESERVED"):
+    return [
+        capacity("ac-d1", "HDDLVG", 50),
+        capacity("ac-d2", "HDDLVG", 60),
+        pod("ss-0", labels={"app": "ecs-cluster-ss"}),
+        reservation("default-ss-0", "HDDLVG", 10, ["ac-d1"], status=status),
+        *ONE,
+    ]
+
+
+AWAY = {"ATYPES": "pod-label-required", "ALABELS": "app=ecs-cluster-ss:default"}
+
+
+def test_case_7a_a_reservation_counts_as_use():
+    assert said(planned(pod(claims=["www-1"], **AWAY), in_flight())) == (
+        "RESERVED",
+        {"www-1": "ac-d2"},
+        {"ac-d1"},
+        [],
+    )
+
+
+def test_case_7b_sequential_reservation_waits():
+    found = planned(pod(claims=["www-1"], **AWAY), in_flight(), sequential=True)
+    assert (found.status, found.waits) == ("REQUEUE", ("reservation default-ss-0 of HDDLVG",))
+
+
+def test_case_7c_what_is_only_requested_does_not_count():
+    found = planned(pod(claims=["www-1"], **AWAY), in_flight("REQUESTED"))
+    assert said(found) == ("RESERVED", {"www-1": "ac-d1"}, set(), [])
+
+
+NGINX = {"app": "nginx"}
+
+
+def test_case_9a_a_disk_is_dedicated():
+    state = [capacity("ac-s1", "SSD", 400), capacity("ac-s2", "SSD", 400), claim("www-1", "ssdlvg", 1)]
+    found = planned(pod(claims=["www-1"], labels=NGINX, DED="true"), state)
+    assert said(found)[:2] == ("RESERVED", {"www-1": "ac-s1"})
+    assert found.taint == {"ac-s1": "app=nginx:default"}
+
+
+def dedicated(*second):
+    return [
+        capacity("ac-s1", "SSDLVG", 399, taint="app=nginx:default"),
+        *(second or [capacity("ac-s2", "SSD", 400)]),
+        *using(pod(labels=NGINX), "s1"),
+        claim("www-1", "ssdlvg", 1),
+        claim("scratch", "ssdlvg", 5),
+        claim("www-1", "ssdlvg", 1, namespace="prod"),
+    ]
+
+
+def test_case_9b_another_application_is_kept_off():
+    found = planned(pod("cache-0", ["scratch"], labels={"app": "cache"}), dedicated())
+    assert said(found) == ("RESERVED", {"scratch": "ac-s2"}, {"ac-s1"}, [])
+    assert found.denied["n1"]["ac-s1"] == "dedicated: ac-s1 reserved for app=nginx:default"
+
+
+def test_case_9c_and_rejected_where_nothing_else_is_left():
+    found = planned(pod("cache-0", ["scratch"], labels={"app": "cache"}), dedicated(capacity("ac-s2", "SSDLVG", 0)))
+    assert said(found) == ("REJECTED", {}, {"ac-s1"}, [])
+
+
+def test_case_9d_the_label_and_namespace_are_enough():
+    found = planned(pod("job-0", ["www-1"], labels=NGINX), dedicated())
+    assert said(found) == ("RESERVED", {"www-1": "ac-s1"}, set(), [])
+
+
+def test_case_9e_another_namespace_is_another_application():
+    found = planned(pod("web-0", ["www-1"], namespace="prod", labels=NGINX), dedicated())
+    assert said(found) == ("RESERVED", {"www-1": "ac-s2"}, {"ac-s1"}, [])
+
+
+def test_case_9f_its_own_drive_comes_first():
+    found = planned(pod("web-1", ["www-1"], labels=NGINX, DED="true"), dedicated())
+    assert said(found) == ("RESERVED", {"www-1": "ac-s1"}, set(), [])
+    assert found.taint == {}
+
+
+POOL = [capacity("ac-d1", "HDD", 100, manual="db-pool"), capacity("ac-d2", "HDD", 80)]
+
+
+@pytest.mark.parametrize(
+    ("case", "annotations", "capacities", "gib", "expected"),
+    [
+        (
+            "11a",
+            {"TYPES": "dedicated-required", "TOL": "db-pool"},
+            POOL,
+            10,
+            ("RESERVED", {"www-1": "ac-d1"}, {"ac-d2"}, []),
+        ),
+        ("11b", {"TOL": "db-pool"}, POOL, 10, ("RESERVED", {"www-1": "ac-d1"}, set(), [])),
+        ("11c", {}, POOL, 10, ("RESERVED", {"www-1": "ac-d2"}, {"ac-d1"}, [])),
+        ("11d", {"TYPES": "dedicated-required", "TOL": "db-pool"}, POOL, 150, ("REJECTED", {}, {"ac-d2"}, [])),
+        (
+            "11e",
+            {"TOL": "db-pool"},
+            [POOL[0], capacity("ac-d2", "HDD", 200)],
+            150,
+            ("RESERVED", {"www-1": "ac-d2"}, set(), ["dedicated"]),
+        ),
+        (
+            "11f",
+            {"TYPES": "dedicated-required", "TOL": "db-pool"},
+            [capacity("ac-d1", "HDD", 100, manual="db-pool", no_schedule=True)],
+            10,
+            ("REJECTED", {}, {"ac-d1"}, []),
+        ),
+    ],
+)
+def test_case_11_taints_set_by_hand(case, annotations, capacities, gib, expected):
+    found = planned(pod("pg-0", ["www-1"], **annotations), [*capacities, claim("www-1", "hddlvg", gib)])
+    assert said(found) == expected
+    assert found.taint == {}
+
+
+@pytest.mark.parametrize(
+    ("case", "annotations"),
+    [("13a", {"TYPES": " pod-bound-required , dedicated-required,"}), ("13i", {"DED": "false"})],
+)
+def test_case_13_accepted(case, annotations):
+    assert planned(pod(claims=["www-1"], **annotations), [*BASE, *ONE]).status == "RESERVED"
+
+
+@pytest.mark.parametrize(
+    ("case", "annotations", "key", "token", "why"),
+    [
+        ("13b", {"TYPES": "pod-bound-requird"}, "TYPES", "pod-bound-requird", "unsupported affinity type"),
+        ("13c", {"TYPES": "pod-label-required"}, "TYPES", "pod-label-required", "unsupported affinity type"),
+        ("13d", {"ATYPES": "pod-label-required"}, "ATYPES", "pod-label-required", "needs"),
+        ("13e", {"ALABELS": "app=x"}, "ALABELS", "", "needs pod-label"),
+        ("13f", {"ATYPES": "pod-label-required", "ALABELS": "a:b:c"}, "ALABELS", "a:b:c", "bad label entry"),
+        ("13g", {"ATYPES": "pod-label-required", "ALABELS": "app=x:Default"}, "ALABELS", "Default", "bad namespace"),
+        ("13h", {"DED": "yes"}, "DED", "yes", "is none of"),
+    ],
+)
+def test_case_13_errors_name_the_annotation_and_the_token(case, annotations, key, token, why):
+    with pytest.raises(BadInput) as raised:
+        planned(pod(claims=["www-1"], **annotations), [*BASE, *ONE])
+    message = str(raised.value)
+    assert ANNOTATIONS[key] in message and token in message and why in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("entry", "meant"),
+    [
+        ("app=x", PodLabel("app", "x", "default")),
+        ("app:prod", PodLabel("app", None, "prod")),
+        ("app=:default", PodLabel("app", "", "default")),
+        ("example.com/role=db.v1:ns-1", PodLabel("example.com/role", "db.v1", "ns-1")),
+    ],
+)
+def test_case_13_label_entries(entry, meant):
+    given = {ANNOTATIONS["ATYPES"]: "pod-label-required", ANNOTATIONS["ALABELS"]: entry}
+    assert parse(given, "default").labels == (meant,)
+
+
+def test_case_13_the_label_value_that_stands_for_a_taint():
+    assert encoded("app=nginx:default") == "t-b535d9176d4b726c029341666c607abb557f62c9"
