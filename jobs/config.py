@@ -255,7 +255,8 @@ class DiskSettings(Group):
         False, description="let a pod wait while another reservation asks for the same class of volume group"
     )
     symmetric: bool = Field(
-        False, description="keep pods off drives whose users require to be apart from them, also where they came first"
+        False,
+        description="keep pods off drives whose users, there before, require to be apart from them",
     )
 
 

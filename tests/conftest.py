@@ -22,3 +22,12 @@ def real() -> Path:
     if not directory.is_dir():
         pytest.skip(f"real inputs are not at {directory} (set COLOCATION_SHARED)")
     return directory
+
+
+@pytest.fixture(scope="session")
+def csi_baremetal() -> Path:
+    """The directory of samples of the storage driver's objects, which is not part of the repository."""
+    directory = SHARED / "data" / "csi-baremetal"
+    if not directory.is_dir():
+        pytest.skip(f"samples of the storage driver are not at {directory} (set COLOCATION_SHARED)")
+    return directory

@@ -48,7 +48,8 @@ GROUP BY ALL ORDER BY cluster, node, device
 
 _CLUSTERS = """
 SELECT cluster FROM node_specs UNION SELECT cluster FROM placements UNION SELECT cluster FROM workflows
-UNION SELECT cluster FROM runs UNION SELECT cluster FROM models UNION SELECT cluster FROM declared_profiles ORDER BY 1
+UNION SELECT cluster FROM runs UNION SELECT cluster FROM models UNION SELECT cluster FROM declared_profiles
+UNION SELECT cluster FROM disks ORDER BY 1
 """
 
 

@@ -1,1 +1,1 @@
-"""Disk affinity at work: the state out of files or the snapshot, plans, the scheduler's extender, reservations."""
+"""Disks out of files and the snapshot: what plans are made from, and how they are told."""

@@ -61,9 +61,7 @@ def lay_out_of(
     return lay_out_records(map(wire.read, objects), busy or {}, heavy)
 
 
-def lay_out_records(
-    records: Iterable[wire.Record | None], busy: Mapping[str, float], heavy: frozenset[Key]
-) -> Disks:
+def lay_out_records(records: Iterable[wire.Record | None], busy: Mapping[str, float], heavy: frozenset[Key]) -> Disks:
     """Return the layout of *records*; see `rules.disks.state.Objects` for *busy* and *heavy*."""
     found: dict[str, dict[object, Any]] = {part: {} for part in _PARTS.values()}
     for record in records:

@@ -14,6 +14,8 @@ from jobs.service.admission import Admission
 from jobs.service.auth import Auth, Token
 from jobs.service.counts import Tally
 from jobs.service.decide import Decide, Decided, Keep
+from jobs.service.disks import answers as disks
+from jobs.service.disks.desk import DiskDesk
 from jobs.service.intents import answers as intents
 from jobs.service.intents.paths import WithoutVersion
 from jobs.service.intents.stored import Intents
@@ -36,6 +38,7 @@ class Parts:
     metrics: Metrics
     tally: Tally
     intents: Intents
+    disks: DiskDesk
     token: Token = field(default_factory=lambda: Token(None, None))
     client_ca: bool = False
 
@@ -53,6 +56,7 @@ def create_app(parts: Parts) -> Starlette:
         "healthz": handlers.healthz,
         "readyz": handlers.readyz(parts.ready),
         "openapi": handlers.openapi(document),
+        **disks.handlers(parts.disks),
         **intents.handlers(parts.intents),
     }
     admission = Admission(parts.decide, parts.keep, parts.tally)

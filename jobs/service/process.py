@@ -13,11 +13,13 @@ import uvicorn
 
 from featurestore.store.control import Control
 from jobs import logs, wire
-from jobs.config import ClusterSettings, Settings, admitted, load
+from jobs.config import ClusterSettings, KubernetesSettings, Settings, admitted, load
 from jobs.service import counts, history
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.desk import Desk
+from jobs.service.disks.desk import DiskDesk
+from jobs.service.disks.live import LiveDisks
 from jobs.service.intents.stored import Intents
 from jobs.service.live import Live
 from jobs.service.metrics import Metrics
@@ -32,6 +34,7 @@ from jobs.service.views import Views
 from jobs.service.warming import Warming
 from jobs.supervisor.status import WatchStatus
 from pipeline import objects
+from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import ColocationError
 from rules.policy import Policy
 from rules.view import View
@@ -71,6 +74,9 @@ class Process:
             live = self.live
             self.metrics.watches = lambda: _watches(cluster, live, time.time())
         self.state.on_swap(self.metrics.seen)
+        self.disks = _live_disks(settings, cluster)
+        if self.disks is not None:
+            self.state.on_swap(self.disks.seen)
         kept = history.History(settings)
         self._history = kept
         self.spool = Spool(kept.keep, tally.lost)
@@ -90,6 +96,7 @@ class Process:
                 metrics=self.metrics,
                 tally=tally,
                 intents=Intents(Control(settings.store.control)),
+                disks=DiskDesk(settings.disks, cluster, lambda: self.state.current.snapshot, self.disks),
                 token=token,
                 client_ca=serve.client_ca is not None,
             )
@@ -97,13 +104,13 @@ class Process:
 
     def start(self) -> None:
         """Start the threads."""
-        for part in (self.state, self.spool, self._housekeeping, self.live, self._warming):
+        for part in (self.state, self.spool, self._housekeeping, self.live, self._warming, self.disks):
             if part is not None:
                 part.start()
 
     def close(self) -> None:
         """Stop the threads; decisions that wait are written first."""
-        for part in (self._warming, self.live, self.state, self.spool, self._housekeeping):
+        for part in (self._warming, self.disks, self.live, self.state, self.spool, self._housekeeping):
             if part is not None:
                 part.close()
         self._history.close()
@@ -148,15 +155,10 @@ class Process:
 
 def _live(settings: Settings, cluster: str, policy: Policy, reservations: Reservations) -> Live | None:
     """Watch the admitted cluster where there is a way to reach it."""
-    of: ClusterSettings | None = next((each for each in settings.clusters if each.name == cluster), None)
-    if of is None or of.kubernetes is None:
+    found = _reached(settings, cluster)
+    if found is None:
         return None
-    kubernetes = of.kubernetes
-    try:
-        client = wire.kubernetes(kubernetes)
-    except ColocationError as error:
-        _log.error("the live cluster cannot be watched, the snapshot alone answers", error=str(error))
-        return None
+    kubernetes, client = found
     decision = policy.own("decision")
 
     return Live(
@@ -167,6 +169,24 @@ def _live(settings: Settings, cluster: str, policy: Policy, reservations: Reserv
         ),
         on_pod=lambda pod: reservations.seen(pod.annotations.get(decision, "")),
     )
+
+
+def _live_disks(settings: Settings, cluster: str) -> LiveDisks | None:
+    """Watch the disks of the admitted cluster where the settings ask for it."""
+    found = _reached(settings, cluster) if settings.disks.live else None
+    return None if found is None else LiveDisks(found[1], cluster)
+
+
+def _reached(settings: Settings, cluster: str) -> tuple[KubernetesSettings, KubernetesClient] | None:
+    """Return the admitted cluster's client, None where there is no way to reach it."""
+    of: ClusterSettings | None = next((each for each in settings.clusters if each.name == cluster), None)
+    if of is None or of.kubernetes is None:
+        return None
+    try:
+        return of.kubernetes, wire.kubernetes(of.kubernetes)
+    except ColocationError as error:
+        _log.error("the live cluster cannot be watched, the snapshot alone answers", error=str(error))
+        return None
 
 
 def _watches(cluster: str, live: Live, now: float) -> list[WatchStatus]:

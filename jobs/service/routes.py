@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from jobs.config import Mode
+from jobs.service.disks.operations import DISKS
 from jobs.service.intents.operations import INTENTS
 from jobs.service.known import KNOWN
 from jobs.service.operation import Operation
@@ -64,6 +65,7 @@ ROUTES: tuple[Operation, ...] = (
             **_PAGING,
         },
     ),
+    *DISKS,
     *INTENTS,
     Operation("GET", "/metrics", "metrics", "Metrics for Prometheus", media="text/plain"),
     Operation("GET", "/healthz", "healthz", "Whether the process answers", media="text/plain", open=True),

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final, Literal
 
 from pipeline.errors import BadInput
@@ -65,12 +66,13 @@ class Affinities:
     quiet: Strength = ""
 
     def without(self, given_up: frozenset[str]) -> "Affinities":
-        """Return what is left when the preferences named in *given_up* (`preferences`) are not asked for."""
+        """Return what is left when the preferences named in *given_up* (`sacrifices`) are not asked for."""
         return replace(self, **{PREFERENCES[name]: "" for name in given_up})  # type: ignore[arg-type]
 
-    def preferences(self) -> tuple[str, ...]:
-        """Return the names of what is only preferred, in the order in which it is given up."""
-        return tuple(name for name, field in PREFERENCES.items() if getattr(self, field) == "preferred")
+    def sacrifices(self) -> tuple[tuple[str, ...], ...]:
+        """Return the sets of preferences that may be given up: none, then as few as possible, in order on ties."""
+        preferred = [name for name, field in PREFERENCES.items() if getattr(self, field) == "preferred"]
+        return tuple(some for count in range(len(preferred) + 1) for some in combinations(preferred, count))
 
 
 #: Each rule by its name in the annotations, in the order in which preferences are given up on ties.

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pipeline.disk_records import STORAGE_GROUP, Capacity, DiskPod
+from pipeline.disk_records import Capacity, DiskPod
 from rules.disks import taints
 from rules.disks.annotations import Affinities
 from rules.disks.fitting import Holdings
 from rules.disks.requests import Asked
-from rules.disks.sizes import CLASSES, taken, told
-from rules.disks.state import Disks
+from rules.disks.sizes import grouped, taken, told
+from rules.disks.state import Disks, held_for
 
 Lists = tuple[tuple[Capacity, ...], ...]
 
@@ -23,8 +23,9 @@ Lists = tuple[tuple[Capacity, ...], ...]
 class Question:
     """What is asked of every node: *pod*'s volumes under *affinities*.
 
-    *avoided* and *loud* say of drives why anti-affinity keeps the pod off them (`rules.disks.neighbours`); *own* is
-    the taint of its application, "" where no label names it; *reservation* its own, which holds nothing against it.
+    *avoided* and *loud* say of nodes and capacities why anti-affinity keeps the pod off (`rules.disks.neighbours`);
+    *own* is the taint of its application, "" where no label names it; *reservation* its own, which holds nothing
+    against it. *sacrifices* are the sets of preferences to give up, in the order in which they are tried.
     """
 
     pod: DiskPod
@@ -33,8 +34,19 @@ class Question:
     disks: Disks
     own: str = ""
     reservation: str = ""
-    avoided: Mapping[str, str] = field(default_factory=dict)
-    loud: Mapping[str, str] = field(default_factory=dict)
+    avoided: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    loud: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sacrifices: tuple[tuple[str, ...], ...] = ((),)
+    _weaker: dict[tuple[str, ...], "Question"] = field(default_factory=dict, compare=False)
+
+    def without(self, given_up: tuple[str, ...]) -> "Question":
+        """Return the question with the preferences *given_up*; the same for every node."""
+        if not given_up:
+            return self
+        if given_up not in self._weaker:
+            kept = self.affinities.without(frozenset(given_up))
+            self._weaker[given_up] = replace(self, affinities=kept, _weaker={})
+        return self._weaker[given_up]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +66,15 @@ Filter = Callable[[Offer, Question], Offer]
 def offer(node: str, question: Question) -> Offer:
     """Return all capacities of *node* of the right class, storage group and node, in the order of preference."""
     disks = question.disks
-    known: dict[tuple[str, str], tuple[Capacity, ...]] = {}
-    for request in question.asked.requests:
-        kind = (request.storage_class, request.storage_group)
-        if kind not in known:
-            found = (disks.offered.get((node, each), ()) for each in CLASSES[request.storage_class])
-            known[kind] = tuple(each for some in found for each in some if group_of(each) == request.storage_group)
-        if not known[kind]:
-            return Offer(node, (), reason=f"capacity: no drive of class {request.storage_class}")
+    lists = tuple(disks.offer(node, each.storage_class, each.storage_group) for each in question.asked.requests)
+    if not all(lists):
+        empty = question.asked.requests[lists.index(())]
+        return Offer(node, (), reason=f"capacity: no drive of class {empty.storage_class}")
     elsewhere = [volume for volume in question.asked.bound if _node_of(volume.csi_node, disks) != node]
     if elsewhere:
         there = _node_of(elsewhere[0].csi_node, disks)
         return Offer(node, (), reason=f"volume {elsewhere[0].name} is bound on node {there}")
-    return Offer(node, tuple(known[each.storage_class, each.storage_group] for each in question.asked.requests))
-
-
-def group_of(capacity: Capacity) -> str:
-    """Return the storage group of a capacity, "" for none."""
-    return capacity.labels.get(STORAGE_GROUP, "")
+    return Offer(node, lists)
 
 
 def no_schedule(given: Offer, question: Question) -> Offer:
@@ -100,52 +103,40 @@ def dedicated(given: Offer, question: Question) -> Offer:
     asked = question.affinities
     if not asked.dedicated or given.reason:
         return given
-    own: dict[str, bool] = {}
+    disks = question.disks
+    ours = {question.own, held_for(question.reservation)}
+    own: set[str] = set()
     denied = {}
     for each in _distinct(given.lists):
-        text = taints.taint_of(each)
-        if text in asked.tolerations or (asked.automatic and text and taints.belongs(text, question.pod)):
-            own[each.name] = True
-        elif asked.automatic and not text and not shared(each, question):
-            own[each.name] = False
-        else:
-            denied[each.name] = "dedicated-required: neither dedicated to it nor free to be"
+        name = each.name
+        if name in disks.dedicated:
+            text = disks.dedicated[name]
+            if text in asked.tolerations or (asked.automatic and taints.belongs(text, question.pod)):
+                own.add(name)
+                continue
+        elif asked.automatic and not (name in disks.holders and disks.holders[name] - ours):
+            continue
+        denied[name] = "dedicated-required: neither dedicated to it nor free to be"
     left = _without(given, denied, asked.dedicated, f"dedicated-{asked.dedicated}: no own or empty drive")
-    ordered = tuple(tuple(sorted(listed, key=lambda each: not own[each.name])) for listed in left.lists)
-    return replace(left, lists=ordered)
-
-
-def shared(capacity: Capacity, question: Question) -> bool:
-    """Say whether the drive of *capacity* holds anything of other applications than the pod's."""
-    disks = question.disks
-    drive = disks.drive_of(capacity)
-    if disks.unowned.get(drive):
-        return True
-    return any(
-        user.held != question.reservation if user.pod is None else taints.own(user.pod) != question.own
-        for user in disks.users.get(drive, ())
-    )
+    if not own:
+        return left
+    ordered = tuple(tuple(sorted(listed, key=lambda each: each.name not in own)) for listed in left.lists)
+    return Offer(left.node, ordered, left.denied, left.reason)
 
 
 def anti_affinity(given: Offer, question: Question) -> Offer:
     """Leave drives that none of the pods to keep apart from uses."""
-    return _away(given, question, question.avoided, question.affinities.pod_label)
+    return _away(given, question.avoided, question.affinities.pod_label)
 
 
 def quiet(given: Offer, question: Question) -> Offer:
     """Leave drives without users whose functions are known to use disks much (our own addition to the proposal)."""
-    return _away(given, question, question.loud, question.affinities.quiet)
+    return _away(given, question.loud, question.affinities.quiet)
 
 
-def _away(given: Offer, question: Question, drives: Mapping[str, str], strength: str) -> Offer:
-    if not strength or not drives or given.reason:
-        return given
-    found = {}
-    for each in _distinct(given.lists):
-        why = drives.get(question.disks.drive_of(each))
-        if why:
-            found[each.name] = why
-    return _without(given, found, strength)
+def _away(given: Offer, kept_off: Mapping[str, Mapping[str, str]], strength: str) -> Offer:
+    denied = kept_off.get(given.node) if strength else None
+    return _without(given, denied, strength) if denied else given
 
 
 def pod_bound(given: Offer, question: Question) -> Offer:
@@ -154,24 +145,27 @@ def pod_bound(given: Offer, question: Question) -> Offer:
     requests, bound = question.asked.requests, question.asked.bound
     if not asked or given.reason or len(requests) + len(bound) < 2:
         return given
+    lists = given.lists
     name = f"pod-bound-{asked}"
     pinned = {question.disks.drive_of_volume(volume) for volume in bound}
     if len(pinned) > 1:
         return replace(given, lists=(), reason=f"{name}: its volumes lie on {len(pinned)} drives")
-    common = set.intersection(*({each.name for each in listed} for listed in given.lists))
-    classes = {request.storage_class for request in requests}
-    if len(classes) > 1 or not next(iter(classes)).endswith("LVG"):
+    storage_class = requests[0].storage_class
+    if not grouped(storage_class) or any(each.storage_class != storage_class for each in requests):
         return replace(given, lists=(), reason=f"{name}: volumes that take whole drives cannot share one")
-    [storage_class] = classes
+    first = lists[0]
+    others = [{each.name for each in listed} for listed in lists if listed is not first]
     need = sum(taken(request.size, storage_class) for request in requests)
-    holdings = Holdings(question.disks.bookings, question.reservation)
+    holdings = Holdings(question.disks, question.reservation)
     largest = 0
-    for each in given.lists[0]:
-        if each.name not in common or (pinned and question.disks.drive_of(each) not in pinned):
+    for each in first:
+        if not all(each.name in other for other in others):
+            continue
+        if pinned and question.disks.drive_of(each) not in pinned:
             continue
         room = holdings.room(each, storage_class)
         if room >= need:
-            return replace(given, lists=tuple((each,) for _ in requests))
+            return Offer(given.node, ((each,),) * len(requests), given.denied)
         largest = max(largest, room)
     if pinned:
         [drive] = pinned

@@ -1,22 +1,27 @@
-"""Which drives a pod is kept off because of who uses them: by label, in turn, and by what they do to a disk."""
+"""Which capacities a pod is kept off because of who uses their drives: by label, in turn, and by what they do."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pipeline.disk_records import DiskPod
 from rules.disks.annotations import Affinities
-from rules.disks.state import Disks, Key
+from rules.disks.state import Disks
+
+#: Why a capacity is kept off, by node and name.
+KeptOff = Mapping[str, Mapping[str, str]]
 
 
-def avoided(pod: DiskPod, asked: Affinities, disks: Disks, *, symmetric: bool = False) -> Mapping[str, str]:
-    """Return why *pod* must not use a drive, by drive: pods of its anti-affinity labels use it.
+def avoided(pod: DiskPod, asked: Affinities, disks: Disks, *, symmetric: bool = False) -> KeptOff:
+    """Return why *pod* must not use a capacity: pods of its anti-affinity labels use the drive.
 
     The pod itself is left out, its siblings are not: its own label spreads replicas. With *symmetric*, drives are
     avoided too whose users require to be apart from pods like this one.
     """
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {}
     for label in asked.labels:
-        for other in disks.labelled.get((label.namespace, label.key), ()):
-            if label.matches(other.labels, other.namespace):
+        values = disks.labelled.get((label.namespace, label.key), {})
+        meant = values.values() if label.value is None else (values.get(label.value, ()),)
+        for others in meant:
+            for other in others:
                 _add(found, pod, other, disks, "anti-affinity")
     if symmetric:
         for other, labels in disks.guarded:
@@ -25,18 +30,20 @@ def avoided(pod: DiskPod, asked: Affinities, disks: Disks, *, symmetric: bool = 
     return found
 
 
-def loud(pod: DiskPod, disks: Disks) -> Mapping[str, str]:
-    """Return why *pod* wants to be off a drive, by drive: a function that is known to use disks much uses it."""
-    found: dict[str, str] = {}
+def loud(pod: DiskPod, disks: Disks) -> KeptOff:
+    """Return why *pod* wants to be off a capacity: a function that is known to use disks much uses the drive."""
+    found: dict[str, dict[str, str]] = {}
     for key in sorted(disks.objects.heavy):
         if other := disks.pods.get(key):
             _add(found, pod, other, disks, "disk profile high")
     return found
 
 
-def _add(found: dict[str, str], pod: DiskPod, other: DiskPod, disks: Disks, rule: str) -> None:
-    key: Key = (other.namespace, other.name)
+def _add(found: dict[str, dict[str, str]], pod: DiskPod, other: DiskPod, disks: Disks, rule: str) -> None:
+    key = (other.namespace, other.name)
     if key != (pod.namespace, pod.name):
-        drives: Iterable[str] = disks.used_by.get(key, ())
-        for drive in drives:
-            found.setdefault(drive, f"{rule}: drive {drive} used by {other.namespace}/{other.name}")
+        for drive in disks.used_by.get(key, ()):
+            for capacity in disks.capacities_of.get(drive, ()):
+                node = disks.node_names.get(capacity.csi_node, capacity.csi_node)
+                why = f"{rule}: drive {drive} used by {other.namespace}/{other.name}"
+                found.setdefault(node, {}).setdefault(capacity.name, why)

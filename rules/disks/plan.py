@@ -6,8 +6,6 @@ Every node is searched with all preferences first; then as few as possible are g
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from itertools import combinations
 from typing import Final, Literal
 
 from pipeline.disk_records import Capacity, DiskPod
@@ -83,6 +81,7 @@ def plan(
         reservation=f"{pod.namespace}-{pod.name}",
         avoided=neighbours.avoided(pod, affinities, disks, symmetric=symmetric),
         loud=neighbours.loud(pod, disks) if affinities.quiet else {},
+        sacrifices=affinities.sacrifices(),
     )
     if symmetric and question.avoided and not affinities.pod_label:
         question = replace(question, affinities=replace(affinities, pod_label="required"))
@@ -103,19 +102,16 @@ def on_node(node: str, question: Question) -> Planned:
     first = offer(node, question)
     if first.reason or not question.asked.requests:
         return Planned(node, reason=first.reason)
-    preferences = question.affinities.preferences()
-    for count in range(len(preferences) + 1):
-        for given_up in combinations(preferences, count):
-            kept = question.affinities.without(frozenset(given_up))
-            tried = replace(question, affinities=kept)
-            left = reduce(lambda given, rule: rule(given, tried), FILTERS, first)
-            reason = left.reason
-            if not reason:
-                chosen, reason = fit(
-                    question.asked.requests, left.lists, question.disks.bookings, question.reservation
-                )
-                if chosen is not None:
-                    return Planned(node, chosen, given_up, left.denied)
+    for given_up in question.sacrifices:
+        tried = question.without(given_up)
+        left = first
+        for rule in FILTERS:
+            left = rule(left, tried)
+        reason = left.reason
+        if not reason:
+            chosen, reason = fit(question.asked.requests, left.lists, question.disks, question.reservation)
+            if chosen is not None:
+                return Planned(node, chosen, given_up, left.denied)
     return Planned(node, denied=left.denied, reason=reason)
 
 
@@ -171,11 +167,11 @@ def scores(fitting: list[Planned], disks: Disks) -> Mapping[str, int]:
     ranks: dict[int, list[float]] = {}
     for each in fitting:
         ranks.setdefault(len(each.violated), []).append(shares[each.node])
-    ordered = {count: sorted(set(held)) for count, held in ranks.items()}
+    ordered = {count: {share: i for i, share in enumerate(sorted(set(held)))} for count, held in ranks.items()}
     found = {}
     for each in fitting:
         alike = ordered[len(each.violated)]
-        step = _VIOLATION * alike.index(shares[each.node]) // len(alike)
+        step = _VIOLATION * alike[shares[each.node]] // len(alike)
         found[each.node] = max(0, HIGHEST - _VIOLATION * len(each.violated) - step)
     return found
 

@@ -5,6 +5,7 @@ size rounded down to extents, and one extent less where what is left over is too
 volume that takes a whole drive is aligned to 1 MiB.
 """
 
+from functools import lru_cache
 from typing import Final
 
 MIB: Final = 2**20
@@ -29,6 +30,7 @@ def class_of(media: str) -> str:
     return asked if asked in CLASSES else "ANY"
 
 
+@lru_cache(maxsize=64)
 def grouped(storage_class: str) -> bool:
     """Say whether volumes of the class share a drive, in a volume group."""
     return storage_class.endswith("LVG")
@@ -40,6 +42,7 @@ def taken(size: int, storage_class: str) -> int:
     return -(-max(size, 1) // unit) * unit
 
 
+@lru_cache(maxsize=131072)
 def usable(size: int, held_as: str, asked: str) -> int:
     """Return what of a capacity of class *held_as* and *size* requests of the class *asked* can have."""
     if not grouped(asked):

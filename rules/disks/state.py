@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pipeline.disk_records import (
+    STORAGE_GROUP,
     Capacity,
     Claim,
     CsiNode,
@@ -21,6 +22,7 @@ from pipeline.disk_records import (
 from pipeline.errors import BadInput
 from rules.disks import taints
 from rules.disks.annotations import ANTI_LABELS, ANTI_TYPES, PodLabel, parse
+from rules.disks.sizes import CLASSES, usable
 
 Key = tuple[str, str]
 K = TypeVar("K")
@@ -67,10 +69,12 @@ class Booking:
 class Disks:
     """The layout; every mapping may lack what nobody spoke of.
 
-    *offered* has the capacities of a node and class, smallest first among those equally quiet; *users* and *unowned*
-    (volumes of no known pod) go by drive; *bookings* by capacity. *tainted* and *suspended* list capacities by node;
-    *consumed* are the bytes in volumes and those that are free on a node. *used_by* are the drives of a pod,
-    *labelled* the pods with drives by namespace and label key, *guarded* those that require to be apart from others.
+    *offered* has the capacities of a node and class, smallest first among those equally quiet. By drive go *users*,
+    *unowned* (volumes of no known pod) and *capacities_of*. By capacity go *bookings*, *dedicated* (texts of taints),
+    *holders* (applications on the drive, by the text of their taint, "" for those without) and *rooms* (bytes for
+    volumes of groups, and for one that takes the drive). By node go *tainted*, *suspended*, *consumed* (bytes in
+    volumes, and free). *used_by* are the drives of a pod, *labelled* the pods with drives by namespace, label key
+    and value, *guarded* those that require to be apart from others.
     """
 
     objects: Objects
@@ -79,6 +83,9 @@ class Disks:
     drives: Mapping[str, str]
     users: Mapping[str, tuple[User, ...]]
     unowned: Mapping[str, tuple[str, ...]]
+    holders: Mapping[str, frozenset[str]]
+    rooms: Mapping[str, tuple[int, int]]
+    dedicated: Mapping[str, str]
     bookings: Mapping[str, tuple[Booking, ...]]
     tainted: Mapping[str, tuple[Capacity, ...]]
     suspended: Mapping[str, tuple[Capacity, ...]]
@@ -89,8 +96,23 @@ class Disks:
     pods: Mapping[Key, DiskPod]
     guarded: tuple[tuple[DiskPod, tuple[PodLabel, ...]], ...]
     used_by: Mapping[Key, tuple[str, ...]]
-    labelled: Mapping[tuple[str, str], tuple[DiskPod, ...]]
+    labelled: Mapping[tuple[str, str], Mapping[str, list[DiskPod]]]
     capacities_on: Mapping[str, tuple[Capacity, ...]]
+    capacities_of: Mapping[str, tuple[Capacity, ...]]
+    merged: dict[tuple[str, str, str], tuple[Capacity, ...]]
+
+    def offer(self, node: str, storage_class: str, group: str) -> tuple[Capacity, ...]:
+        """Return the capacities of *node* in which a request of the class and storage group is looked for, in order.
+
+        Put together when first asked for, and kept: equal requests get the same tuple.
+        """
+        key = (node, storage_class, group)
+        found = self.merged.get(key)
+        if found is None:
+            held = (self.offered.get((node, each), ()) for each in CLASSES[storage_class])
+            alike = (each for some in held for each in some if each.labels.get(STORAGE_GROUP, "") == group)
+            found = self.merged[key] = tuple(alike)
+        return found
 
     def drive_of_volume(self, volume: Volume) -> str:
         """Return the drive that *volume* lies on."""
@@ -125,9 +147,11 @@ def lay_out(objects: Objects) -> Disks:
     bookings = _bookings(objects, by_name, groups, pods, users)
     offered: dict[tuple[str, str], list[Capacity]] = {}
     on_node: dict[str, list[Capacity]] = {}
+    of_drive: dict[str, list[Capacity]] = {}
     for capacity in objects.capacities:
         node = names.get(capacity.csi_node, capacity.csi_node)
         on_node.setdefault(node, []).append(capacity)
+        of_drive.setdefault(groups.get(capacity.location, capacity.location), []).append(capacity)
         offered.setdefault((node, capacity.storage_class), []).append(capacity)
     busy = objects.busy
 
@@ -139,12 +163,12 @@ def lay_out(objects: Objects) -> Disks:
     for drive, each in users.items():
         for user in each:
             used.setdefault(user.key, []).append(drive)
-    labelled: dict[tuple[str, str], list[DiskPod]] = {}
+    labelled: dict[tuple[str, str], dict[str, list[DiskPod]]] = {}
     for namespace, name in used:
         user_pod = pods.get((namespace, name))
         if user_pod is not None:
-            for label in user_pod.labels:
-                labelled.setdefault((namespace, label), []).append(user_pod)
+            for label, value in user_pod.labels.items():
+                labelled.setdefault((namespace, label), {}).setdefault(value, []).append(user_pod)
     return Disks(
         objects=objects,
         node_names=names,
@@ -152,6 +176,13 @@ def lay_out(objects: Objects) -> Disks:
         drives=groups,
         users=_frozen(users),
         unowned=_frozen(unowned),
+        holders={
+            capacity.name: texts
+            for drive, texts in _holders(users, unowned).items()
+            for capacity in of_drive.get(drive, ())
+        },
+        rooms={each.name: _rooms(each) for each in objects.capacities},
+        dedicated={each.name: text for each in objects.capacities if (text := taints.taint_of(each))},
         bookings=bookings,
         tainted={node: tuple(c for c in each if taints.taint_of(c)) for node, each in on_node.items()},
         suspended={node: tuple(c for c in each if taints.suspended(c)) for node, each in on_node.items()},
@@ -162,8 +193,10 @@ def lay_out(objects: Objects) -> Disks:
         pods=pods,
         guarded=tuple(_guarded(objects.pods)),
         used_by=_frozen(used),
-        labelled=_frozen(labelled),
+        labelled=labelled,
         capacities_on=_frozen(on_node),
+        capacities_of=_frozen(of_drive),
+        merged={},
     )
 
 
@@ -217,6 +250,26 @@ def _bookings(
                     user = User((reservation.namespace, called), pod, reservation.name)
                     users.setdefault(groups.get(location, location), []).append(user)
     return {name: tuple(each) for name, each in found.items()}
+
+
+def _rooms(capacity: Capacity) -> tuple[int, int]:
+    held_as = capacity.storage_class
+    return usable(capacity.size, held_as, "HDDLVG"), usable(capacity.size, held_as, "HDD")
+
+
+def held_for(reservation: str) -> str:
+    """Return what stands among `Disks.holders` for a reservation whose pod is not known."""
+    return f"reservation {reservation}"
+
+
+def _holders(users: Mapping[str, list[User]], unowned: Mapping[str, list[str]]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {drive: {""} for drive in unowned}
+    for drive, each in users.items():
+        for user in each:
+            unknown = held_for(user.held) if user.held else ""
+            text = unknown if user.pod is None else taints.own(user.pod) or ""
+            found.setdefault(drive, set()).add(text)
+    return {drive: frozenset(texts) for drive, texts in found.items()}
 
 
 def _noise(drive: str, busy: Mapping[str, float], users: Mapping[str, Iterable[User]], heavy: frozenset[Key]) -> int:

@@ -144,8 +144,15 @@ def reservation(
     }
 
 
-def planned(given: Object, state: Iterable[Object], **options: bool) -> planning.Plan:
+def planned(
+    given: Object,
+    state: Iterable[Object],
+    *,
+    busy: Mapping[str, float] | None = None,
+    heavy: frozenset[tuple[str, str]] = frozenset(),
+    **options: bool,
+) -> planning.Plan:
     """Plan the pod *given* on the nodes of *state*."""
     read = wire.read(given)
     assert isinstance(read, DiskPod)
-    return planning.plan(read, lay_out_of([*storage_classes(), *state, given]), **options)
+    return planning.plan(read, lay_out_of([*storage_classes(), *state, given], busy=busy, heavy=heavy), **options)

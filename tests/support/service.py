@@ -18,10 +18,12 @@ from starlette.applications import Starlette
 from featurestore.snapshot import Snapshot, empty
 from featurestore.store.control import Control
 from featurestore.store.decisions import Decision
+from jobs.config import DiskSettings
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.counts import Tally
 from jobs.service.decide import Decided
+from jobs.service.disks.desk import DiskDesk
 from jobs.service.intents.stored import Intents
 from jobs.service.metrics import Metrics
 from jobs.service.review import AdmissionRequest
@@ -99,6 +101,7 @@ class Fakes:
             metrics=self.metrics,
             tally=self.tally,
             intents=self.intents,
+            disks=DiskDesk(DiskSettings(), "c1", lambda: self.snapshot, None),
             token=token or Token(None, None),
             client_ca=client_ca,
         )

@@ -248,3 +248,90 @@ def test_case_13_label_entries(entry, meant):
 
 def test_case_13_the_label_value_that_stands_for_a_taint():
     assert encoded("app=nginx:default") == "t-b535d9176d4b726c029341666c607abb557f62c9"
+
+
+def test_a_sum_that_just_fits_stays_on_one_drive():
+    """A group of 20 GiB takes two volumes of 10, and not two of 10 and a byte: sizes go up to whole extents."""
+    state = [capacity("ac-d1", "HDDLVG", 20), capacity("ac-d2", "HDD", 100)]
+    bound = pod(claims=NAMES, TYPES="pod-bound-required")
+    assert said(planned(bound, [*state, *TWO]))[1] == {"www-1": "ac-d1", "www-2": "ac-d1"}
+    larger = [claim("www-1", "hddlvg", 10), claim("www-2", "hddlvg", 10 + 1 / 1024)]
+    assert said(planned(bound, [*state, *larger]))[1] == {"www-1": "ac-d2", "www-2": "ac-d2"}
+
+
+def test_a_pod_is_bound_to_the_drive_of_its_bound_volume():
+    given = pod(claims=["www-1"], TYPES="pod-bound-required")
+    state = [*using(given, "d3", name="old"), *BASE, *ONE]
+    assert said(planned(given, state))[1] == {"www-1": "ac-d3"}
+
+
+def test_a_bound_drive_that_anti_affinity_excludes_is_refused_with_both_reasons():
+    given = pod(claims=["www-1"], TYPES="pod-bound-required", **AWAY)
+    state = [
+        *using(given, "d2", name="old"),
+        *using(pod("ss-0", labels={"app": "ecs-cluster-ss"}), "d2"),
+        *BASE,
+        *ONE,
+    ]
+    found = planned(given, state)
+    assert found.status == "REJECTED"
+    assert "its volumes lie on drive d2" in found.failed["n1"]
+    assert "anti-affinity: drive d2 used by default/ss-0" in found.failed["n1"]
+
+
+def test_whole_drives_cannot_be_bound_together():
+    state = [*BASE, claim("www-1", "hdd", 10), claim("www-2", "hdd", 10)]
+    with pytest.raises(BadInput, match="pod-bound-required: volumes of HDD cannot share one drive"):
+        planned(pod(claims=NAMES, TYPES="pod-bound-required"), state)
+    assert planned(pod(claims=NAMES, TYPES="pod-bound-preferred"), state).violated == {"n1": ("pod-bound",)}
+
+
+def test_a_disk_is_dedicated_only_to_pods_that_a_label_names():
+    state = [capacity("ac-s1", "SSD", 400), claim("www-1", "ssdlvg", 1)]
+    with pytest.raises(BadInput, match=r"one of the labels app, app\.kubernetes\.io/name"):
+        planned(pod(claims=["www-1"], labels={"pod-template-hash": "x"}, DED="true"), state)
+
+
+def test_the_label_of_an_automatic_taint_is_enough_to_keep_others_off():
+    """The annotation with the full text may be lost; the label still stands for it."""
+    mark = encoded("app=nginx:default")
+    state = [capacity("ac-s1", "SSD", 400, manual=mark), claim("www-1", "ssdlvg", 1)]
+    assert planned(pod(claims=["www-1"], labels=NGINX), state).status == "RESERVED"
+    assert planned(pod(claims=["www-1"]), state).status == "REJECTED"
+
+
+def test_storage_groups_are_equal_or_both_absent():
+    state = [capacity("ac-d1", "HDD", 100, group="fast"), capacity("ac-d2", "HDD", 200)]
+    assert said(planned(pod(claims=["a"]), [*state, claim("a", "hdd", 1, group="fast")]))[1] == {"a": "ac-d1"}
+    assert said(planned(pod(claims=["a"]), [*state, claim("a", "hdd", 1)]))[1] == {"a": "ac-d2"}
+
+
+def test_nodes_that_give_up_less_score_higher_and_then_those_with_less_consumed():
+    """n1 gives up a preference; n2 holds a volume of 30 GiB; n3 is empty."""
+    state = [
+        *[capacity("ac-d1", "HDDLVG", 12), capacity("ac-d4", "HDD", 15)],
+        capacity("ac-d2", "HDDLVG", 70, node="n2"),
+        *using(pod("old-0", labels={"app": "old"}), "d2", gib=30, node="n2"),
+        capacity("ac-d3", "HDDLVG", 100, node="n3"),
+        *TWO,
+    ]
+    found = planned(pod(claims=NAMES, TYPES="pod-bound-preferred"), state)
+    assert found.violated == {"n1": ("pod-bound",)}
+    assert 10 == found.scores["n3"] > found.scores["n2"] > found.scores["n1"] >= 0
+
+
+def test_a_quiet_disk_is_taken_before_a_busy_one_and_a_heavy_user_can_be_kept_off():
+    state = [capacity("ac-d1", "HDDLVG", 50), capacity("ac-d2", "HDDLVG", 60), *ONE]
+    state += using(pod("io-0", labels={"app": "io"}), "d1")
+    plain = pod(claims=["www-1"])
+    assert said(planned(plain, state))[1] == {"www-1": "ac-d1"}
+    assert said(planned(plain, state, busy={"d1": 0.8}))[1] == {"www-1": "ac-d2"}
+    heavy = frozenset({("default", "io-0")})
+    required = pod(claims=["www-1"], ATYPES="profile-disk-high-required")
+    found = planned(required, [*state[:1], *state[2:]], heavy=heavy)
+    assert (found.status, found.denied["n1"]["ac-d1"]) == (
+        "REJECTED",
+        "disk profile high: drive d1 used by default/io-0",
+    )
+    preferred = pod(claims=["www-1"], ATYPES="profile-disk-high-preferred")
+    assert planned(preferred, [*state[:1], *state[2:]], heavy=heavy).violated == {"n1": ("profile-disk-high",)}

@@ -6,7 +6,7 @@ from typing import Any
 from featurestore.snapshot import Snapshot
 from jobs.config import DiskSettings
 from jobs.disks import layout
-from jobs.disks.live import LiveDisks
+from jobs.service.disks.live import LiveDisks
 from pipeline.disk_records import DiskPod
 from pipeline.errors import BadInput
 from pipeline.objects import disks as wire
@@ -42,9 +42,7 @@ class DiskDesk:
         if not isinstance(read, DiskPod):
             raise BadInput(f"kind {pod.get('kind')!r}: not a Pod")
         disks = layout.beside(self.layout(cluster or self._cluster), objects)
-        return plan(
-            read, disks, nodes, sequential=self._settings.sequential, symmetric=self._settings.symmetric
-        )
+        return plan(read, disks, nodes, sequential=self._settings.sequential, symmetric=self._settings.symmetric)
 
     def layout(self, cluster: str) -> Disks:
         """Return the newest layout of *cluster*."""

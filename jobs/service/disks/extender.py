@@ -7,13 +7,7 @@ sends names only, else whole nodes; the answer has the form of the question.
 from typing import Any, Protocol
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response
 
-from jobs.service import body
-from jobs.service.handlers import Handler
-from jobs.service.problems import problem
 from pipeline.errors import BadInput
 from rules.disks.plan import Plan
 
@@ -32,13 +26,13 @@ class ExtenderArgs(msgspec.Struct):
     nodenames: list[str] | None = None
 
 
-class ExtenderFilterResult(msgspec.Struct, omit_defaults=True):
+class ExtenderFilterResult(msgspec.Struct, omit_defaults=True, rename="camel"):
     """The nodes that can hold the pod, in the form of the question, and why others cannot."""
 
     nodes: NodeList | None = None
     nodenames: list[str] | None = None
-    failedNodes: dict[str, str] = {}
-    failedAndUnresolvableNodes: dict[str, str] = {}
+    failed_nodes: dict[str, str] = {}
+    failed_and_unresolvable_nodes: dict[str, str] = {}
     error: str = ""
 
 
@@ -55,9 +49,6 @@ class Plans(Protocol):
     def __call__(self, pod: dict[str, Any], nodes: list[str], /) -> Plan: ...
 
 
-_ARGS = msgspec.json.Decoder(ExtenderArgs)
-
-
 def filtered(asked: ExtenderArgs, plans: Plans) -> ExtenderFilterResult:
     """Return the nodes that can hold the pod's volumes.
 
@@ -69,7 +60,7 @@ def filtered(asked: ExtenderArgs, plans: Plans) -> ExtenderFilterResult:
     except BadInput as error:
         return ExtenderFilterResult(error=str(error))
     kept = set(found.plan)
-    result = ExtenderFilterResult(failedNodes=dict(found.failed))
+    result = ExtenderFilterResult(failed_nodes=dict(found.failed))
     if asked.nodenames is not None:
         result.nodenames = [name for name in names if name in kept]
     else:
@@ -86,26 +77,6 @@ def prioritized(asked: ExtenderArgs, plans: Plans) -> list[HostPriority]:
     except BadInput:
         scores = {}
     return [HostPriority(name, scores.get(name, 0)) for name in names]
-
-
-def handler(work: Any, plans: Plans) -> Handler:
-    """Return the handler of a verb of the extender: *work* is `filtered` or `prioritized`."""
-
-    def answer(given: bytes) -> Response:
-        try:
-            asked = _ARGS.decode(given)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            return problem(400, f"ExtenderArgs: {str(error).splitlines()[0]}")
-        return Response(msgspec.json.encode(work(asked, plans)), media_type="application/json")
-
-    async def handle(request: Request) -> Response:
-        try:
-            given = await body.read(request.receive)
-        except body.TooLarge as error:
-            return problem(413, str(error))
-        return await run_in_threadpool(answer, given)
-
-    return handle
 
 
 def _names(asked: ExtenderArgs) -> list[str]:

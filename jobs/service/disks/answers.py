@@ -1,0 +1,67 @@
+"""The handlers of disk affinity."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jobs.disks import answer
+from jobs.service import body, text
+from jobs.service.disks.desk import DiskDesk
+from jobs.service.disks.extender import ExtenderArgs, filtered, prioritized
+from jobs.service.disks.operations import DiskPlanRequest
+from jobs.service.handlers import Handler
+from jobs.service.problems import problem
+from pipeline.errors import BadInput
+
+_ARGS = msgspec.json.Decoder(ExtenderArgs)
+
+
+def handlers(desk: DiskDesk) -> Mapping[str, Handler]:
+    """Return the handlers by the names of their operations."""
+
+    def plans(given: bytes) -> object:
+        asked = _asked(given)
+        found = desk.plan(asked.pod, asked.nodes, objects=asked.objects, cluster=asked.cluster)
+        return answer.document(found)
+
+    return {
+        "disk_plans": _handler(plans),
+        "extender_filter": _handler(lambda given: filtered(_args(given), desk.plan)),
+        "extender_prioritize": _handler(lambda given: prioritized(_args(given), desk.plan)),
+    }
+
+
+def _handler(work: Callable[[bytes], object]) -> Handler:
+    def answered(given: bytes) -> Response:
+        return Response(msgspec.json.encode(work(given)), media_type="application/json")
+
+    async def handle(request: Request) -> Response:
+        try:
+            given = await body.read(request.receive)
+        except body.TooLarge as error:
+            return problem(413, str(error))
+        return await run_in_threadpool(answered, given)
+
+    return handle
+
+
+def _asked(given: bytes) -> DiskPlanRequest:
+    """Read a Pod, or what holds one beside other things."""
+    found: dict[str, Any] = text.mapping(given)
+    if "pod" not in found or "kind" in found:
+        return DiskPlanRequest(found)
+    try:
+        return msgspec.convert(found, DiskPlanRequest)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"body: {error}") from None
+
+
+def _args(given: bytes) -> ExtenderArgs:
+    try:
+        return _ARGS.decode(given)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadInput(f"body: no ExtenderArgs: {str(error).splitlines()[0]}") from None
