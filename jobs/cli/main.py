@@ -14,8 +14,8 @@ from jobs import logs
 from jobs.cli.answering import register as answering
 from jobs.cli.collecting import register as collecting
 from jobs.cli.common import BAD, DONE, PARTLY, warn
-from jobs.cli.hardware import register as hardware
 from jobs.cli.disks import register as disks
+from jobs.cli.hardware import register as hardware
 from jobs.cli.learning import register as learning
 from jobs.cli.listing import register as listing
 from jobs.cli.regions import register as regions
