@@ -23,7 +23,7 @@ from rules.table import RULES
 #: Told of each rule that was left out, and why.
 Told = Callable[[str, Cause], None]
 #: A pod under admission waits no longer for its rules, a person does (seconds).
-ADMISSION: Final = 0.05
+ADMISSION: Final = 0.25
 PATIENCE: Final = 10.0
 #: So many rules may be at work beside each other, those that missed their deadline and run on included.
 _BESIDE: Final = 64

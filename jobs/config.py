@@ -219,6 +219,9 @@ class AdviceSettings(Group):
         "colocation.internal", pattern=_DOMAIN, description="prefix of the product's own labels and annotations"
     )
     stale_after: Span = Field(timedelta(hours=1), description="older snapshots give stated hard needs only")
+    deadline: Span = Field(
+        timedelta(milliseconds=250), description="rules that a pod would wait longer for are left out of its answer"
+    )
     excluded_namespaces: tuple[str, ...] = Field(
         ("kube-system", "colocation-system"), description="namespaces left alone"
     )

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from featurestore.store.decisions import Decision
-from jobs.asking import Beside, InTurn, Told
+from jobs.asking import ADMISSION, Beside, InTurn, Told
 from jobs.service import shape
 from jobs.service.decide import Decided
 from jobs.service.prepared import PLACE, Prepared, Spent
@@ -34,6 +34,8 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 class Desk:
     """Answers from the current view of *state* under *policy*; `decide` is for one thread, the server's.
 
+    *left_out* is told of each rule that took an admission longer than *deadline* seconds, or failed.
+
     An answer that a rule was left out of is for its own pod alone: the next one may fare better.
     """
 
@@ -44,6 +46,7 @@ class Desk:
         reservations: Reservations,
         spent: Spent | None = None,
         left_out: Told = lambda rule, cause: None,
+        deadline: float = ADMISSION,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._state = state
@@ -51,7 +54,7 @@ class Desk:
         self._reservations = reservations
         self._spent = spent or Spent()
         self._now = now
-        self._in_turn, self._beside = InTurn(left_out), Beside(left_out)
+        self._in_turn, self._beside = InTurn(left_out, deadline), Beside(left_out)
         self._names = shape.Names.of(policy)
         self._view: View | None = None
         self._old = False

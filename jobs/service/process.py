@@ -83,7 +83,9 @@ class Process:
         self._housekeeping = Periodic("housekeeping", _HOUSEKEEPING, self._keep_house(token), finally_=True)
         warming = Warming(lambda: self.state.current.view, policy)
         self._warming = Periodic("warming", _HOUSEKEEPING, warming.work)
-        desk = Desk(self.state, policy, self.reservations, spent, tally.without)
+        desk = Desk(
+            self.state, policy, self.reservations, spent, tally.without, settings.advice.deadline.total_seconds()
+        )
         self.app = create_app(
             Parts(
                 snapshot=lambda: self.state.current.snapshot,

@@ -126,7 +126,7 @@ def given_patch(answer: bytes) -> list[Any]:
 @given(histories())
 def test_each_pod_gets_the_answer_that_is_worked_out_for_it_alone(steps):
     state = Fixed(WORLD.view())
-    desk = Desk(state, POLICY, Reservations(), now=lambda: NOW)
+    desk = Desk(state, POLICY, Reservations(), deadline=60.0, now=lambda: NOW)
     for number, step in enumerate(steps):
         if step is None:
             came = (running("guest/hello", f"n{number % 4}", number, cpu=1.0),)
@@ -181,7 +181,7 @@ def test_whatever_the_uid_is_the_answer_and_the_annotation_bear_it(uid):
 
 def test_an_answer_without_all_rules_is_for_its_pod_alone_and_counted():
     tally = Tally()
-    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), left_out=tally.without, now=lambda: NOW)
+    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), left_out=tally.without, deadline=60.0, now=lambda: NOW)
     patient, desk._in_turn = desk._in_turn, InTurn(tally.without, seconds=0.0)
     hurried = [desk.decide(asked(_hello(), "ow", number), NOW, dry_run=True) for number in range(2)]
     assert tally.left_out["interference", "deadline"] == 2
