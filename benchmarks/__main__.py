@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from benchmarks.figures import Figure, table
 
 #: Every benchmark, a module of this package with ``run(scale) -> list[Figure]``; soaks have ``soak(scale)``.
-BENCHMARKS = ("ingestion", "exposure", "cluster_reading", "advice", "webhook", "interference", "disk_plans")
+BENCHMARKS = (
+    "ingestion",
+    "exposure",
+    "cluster_reading",
+    "advice",
+    "webhook",
+    "interference",
+    "learning",
+    "disk_plans",
+)
 DEFAULT = ("ingestion", "exposure", "cluster_reading")
 
 

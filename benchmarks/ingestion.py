@@ -111,14 +111,18 @@ def _read_once(directory: Path, files: tuple[Path, ...]) -> None:
 
 
 def _peak(work: Callable[[Path, tuple[Path, ...]], None], directory: Path, files: tuple[Path, ...]) -> float:
+    return measured_peak(work, directory, files)
+
+
+def measured_peak(work: Callable[..., None], *arguments: object) -> float:
     """Return the peak resident memory, in MB, of a fresh process that does *work*."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
-        return pool.apply(_measured, (work, directory, files))
+        return pool.apply(_measured, (work, *arguments))
 
 
-def _measured(work: Callable[[Path, tuple[Path, ...]], None], directory: Path, files: tuple[Path, ...]) -> float:
-    work(directory, files)
+def _measured(work: Callable[..., None], *arguments: object) -> float:
+    work(*arguments)
     # Unlike the resource usage of the process, this one does not begin with what the parent needed.
     [peak] = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return int(peak) / 1024

@@ -15,7 +15,8 @@ from featurestore.profiles import AMOUNTS, RESOURCES, Profiles
 from featurestore.runs import Runs
 from featurestore.snapshot import TABLES
 
-_HOUR = 3_600_000_000
+#: Over which it is said how busy nodes are (microseconds).
+HOUR = 3_600_000_000
 _LEVELS = (0.5, 0.95)
 #: A median of fewer runs than this says little.
 MET = 10
@@ -99,17 +100,17 @@ def company(runs: Runs, exposure: Exposure) -> pa.Table:
     ).cast(schema("company"))
 
 
-def busyness(runs: Runs, since: int, until: int) -> pa.Table:
+def busyness(runs: Runs, until: int) -> pa.Table:
     """Return how many activations of each function ran at once on each node, on average over the last hour.
 
-    *since* and *until* are the window (microseconds); a shorter window is averaged over its own length.
+    *until* (microseconds) is where the hour ends.
     """
-    first = max(since, until - _HOUR)
+    first = until - HOUR
     overlap = np.minimum(runs.end, until) - np.maximum(runs.start, first)
     mine = np.flatnonzero((runs.node >= 0) & (overlap > 0))
     key = np.stack([runs.node[mine], runs.function[mine]], axis=1)
     present, group = np.unique(key, axis=0, return_inverse=True)
-    running = np.bincount(group.reshape(-1), weights=overlap[mine], minlength=len(present)) / max(1, until - first)
+    running = np.bincount(group.reshape(-1), weights=overlap[mine], minlength=len(present)) / HOUR
     return pa.table(
         {
             "node": named(present[:, 0], runs.nodes),
@@ -119,16 +120,16 @@ def busyness(runs: Runs, since: int, until: int) -> pa.Table:
     ).cast(schema("busyness"))
 
 
-def pairs(runs: Runs, table: PairTable) -> pa.Table:
-    """Return the pairs that met or of which something is predicted; what is not known is null."""
+def pairs(names: pa.Array, table: PairTable, first: int | None, last: int | None) -> pa.Table:
+    """Return the pairs that met or of which something is predicted; what is not known is null.
+
+    *names* are the functions', *first* and *last* the span of the evidence (microseconds).
+    """
     status = np.array(table.status, dtype=object)
     kept = np.flatnonzero((status != UNKNOWN) | (table.effective_overlaps > 0))
-    evidence = runs.evidence
-    first = int(runs.start[evidence].min()) if evidence.any() else None
-    last = int(runs.end[evidence].max()) if evidence.any() else None
     columns = {
-        "victim": named(table.victim[kept], runs.functions),
-        "aggressor": named(table.aggressor[kept], runs.functions),
+        "victim": named(table.victim[kept], names),
+        "aggressor": named(table.aggressor[kept], names),
         "node_type": pa.array([""] * len(kept), TEXT),
         "status": pa.array(status[kept].tolist(), TEXT),
         **{name: _known(getattr(table, name)[kept]) for name in ("slowdown", "low", "high", "probability")},
@@ -186,7 +187,7 @@ def _latency_by_type(runs: Runs) -> dict[tuple[str, str], tuple[int, float | Non
     number = np.bincount(runs.function, minlength=len(runs.functions))
     names = runs.functions.to_pylist()
     found: dict[tuple[str, str], tuple[int, float | None, float | None]] = {
-        (names[code], ""): (int(number[code]), None, None) for code in range(len(names))
+        (names[code], ""): (int(number[code]), None, None) for code in np.flatnonzero(number).tolist()
     }
     success = runs.evidence & np.isfinite(runs.execution)
     function, milliseconds = runs.function[success].astype(np.int64), runs.execution[success] * 1000

@@ -27,17 +27,18 @@ def expose(runs: Runs) -> Exposure:
     return Exposure(placed[found.rows], found.indptr, found.indices, found.values)
 
 
-def designs(runs: Runs, exposure: Exposure, usage: pa.Table) -> Iterator[VictimDesign]:
-    """Yield the evidence of each function in order of its code, also of those that have none.
+def designs(runs: Runs, exposure: Exposure, usage: pa.Table, step: int, every: bool = True) -> Iterator[VictimDesign]:
+    """Yield the evidence of each function in order of its code; with *every* also of those that have none.
 
-    *usage* holds the pods' samples: CPU throttling and memory pressure over a run are those of the first sample
-    after its start, where the pod is certain. One victim's rows are copied at a time.
+    *usage* holds the pods' samples, of *step* microseconds each: CPU throttling and memory pressure over a run are
+    those of the first sample after its start, where the pod is certain. Version 0 is that of a victim's last run.
+    One victim's rows are copied at a time.
     """
     victim = np.where(runs.evidence[exposure.rows], runs.function[exposure.rows], -1).astype(np.int32)
     by_victim, offsets = group(victim + 1)
-    throttled = sampled(runs, usage, "cpu_throttled")
-    pressure = sampled(runs, usage, "memory_pressure")
-    for code in range(len(runs.functions)):
+    throttled = sampled(runs, usage, "cpu_throttled", step)
+    pressure = sampled(runs, usage, "memory_pressure", step)
+    for code in range(len(runs.functions)) if every else np.unique(victim[victim >= 0]).tolist():
         rows = by_victim[offsets[code + 1] : offsets[code + 2]] if code + 2 < len(offsets) else by_victim[:0]
         rows = rows[np.argsort(exposure.rows[rows], kind="stable")]
         indptr, indices, values = _taken(rows, exposure.indptr, exposure.indices, exposure.values)
@@ -60,8 +61,9 @@ def designs(runs: Runs, exposure: Exposure, usage: pa.Table) -> Iterator[VictimD
         )
 
 
-def sampled(runs: Runs, usage: pa.Table, metric: str) -> Floats | None:
-    """Return the pod's first sample of *metric* after the start of each run (n,), NaN where not known."""
+def sampled(runs: Runs, usage: pa.Table, metric: str, step: int) -> Floats | None:
+    """Return the pod's first sample of *metric* after the start of each run (n,), NaN where none came within two
+    steps."""
     own = usage.filter(pc.equal(usage["metric"], metric))
     if own.num_rows == 0 or len(runs) == 0:
         return None
@@ -75,15 +77,20 @@ def sampled(runs: Runs, usage: pa.Table, metric: str) -> Floats | None:
         if first[k] < first[k + 1] and k + 2 < len(offsets):
             mine = by_pod[offsets[k + 1] : offsets[k + 2]]
             row = first[k] + np.searchsorted(at[first[k] : first[k + 1]], runs.start[mine], side="right")
-            inside = row < first[k + 1]
+            row = np.minimum(row, first[k + 1] - 1)
+            inside = (at[row] > runs.start[mine]) & (at[row] <= runs.start[mine] + 2 * step)
             found[mine[inside]] = value[row[inside]]
     return found
 
 
 def _versions(version: Ints) -> Ints | None:
-    """Return codes 0.. of the versions of one function, or None where there is one."""
+    """Return codes of the versions of one function, 0 that of the last run, or None where there is one."""
     present, code = np.unique(version, return_inverse=True)
-    return code.astype(np.int64) if len(present) > 1 else None
+    if len(present) < 2:
+        return None
+    code = code.reshape(-1).astype(np.int64)
+    newest: Ints = (code - code[-1]) % len(present)
+    return newest
 
 
 @compiled

@@ -83,6 +83,12 @@ def measure(runs: Runs, placements: pa.Table, usage: pa.Table, specs: pa.Table, 
     return Profiles(function, node_type, p50, p95, invocation, p50 / capacity[node_type + 1])
 
 
+def nothing() -> Profiles:
+    """Return the profiles of one who measured nothing."""
+    codes, amounts = np.zeros(0, np.int64), np.zeros((0, len(AMOUNTS)))
+    return Profiles(codes, codes, amounts, amounts, amounts, amounts)
+
+
 def dominant(share: Sequence[float] | Floats) -> str:
     """Name the resource with the largest share if at least 1.5 times the second, else ``mixed``; "" if none known."""
     known = [(float(value), name) for value, name in zip(share, RESOURCES, strict=True) if np.isfinite(value)]

@@ -1,10 +1,12 @@
 """The activations of a window as plain arrays: what ran where, from when to when, and whether it is evidence."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from featurestore.attribution.attribute import CERTAIN, METHODS
 from featurestore.columnar import codes, distinct, flags, floats, integers, micros
@@ -13,6 +15,11 @@ from featurestore.exposure.sweep import OPEN
 
 Bools = npt.NDArray[np.bool_]
 
+#: Runs longer than a day (microseconds) are no functions' runs; they are no evidence.
+_LONGEST = 86_400_000_000
+#: Limits beyond this (megabytes, thousandths of a core) are all the same.
+_WIDE = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Runs:
@@ -20,14 +27,17 @@ class Runs:
 
     *function*, *node*, *node_type* codes into *functions*, *nodes*, *node_types* (-1: not known); *start*, *end*
     microseconds, *end* never `OPEN`; *execution* seconds without initialisation, NaN where not known; *cold* whether
-    it initialised; *version* codes of action version and memory limit; *pod* codes into *pods*, -1 where not certain.
-    *evidence* marks successes of known length on a certain node; the others only count as co-runners.
+    it initialised; *version* codes into *versions*, which name action version and limits; *pod* codes into *pods*, -1
+    where not certain.
+    *evidence* marks successes of known length, of a day at most, on a certain node; the others only count as
+    co-runners.
     """
 
     functions: pa.Array
     nodes: pa.Array
     node_types: pa.Array
     pods: pa.Array
+    versions: tuple[str, ...]
     function: Codes
     node: Codes
     node_type: Codes
@@ -42,18 +52,33 @@ class Runs:
     def __len__(self) -> int:
         return len(self.start)
 
+    def take(self, rows: npt.NDArray[np.integer]) -> "Runs":
+        """Return these runs alone, their codes as they are."""
+        columns = (each.name for each in fields(self) if isinstance(getattr(self, each.name), np.ndarray))
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
-def read(activations: pa.Table, attributed: pa.Table, specs: pa.Table, horizon: int) -> Runs:
-    """Join *activations* with their attribution and the node specifications that were valid at their start.
+
+def read(
+    activations: pa.Table,
+    attributed: pa.Table,
+    specs: pa.Table,
+    placements: pa.Table,
+    horizon: int,
+    functions: Sequence[str] = (),
+    node_types: Sequence[str] = (),
+) -> Runs:
+    """Join *activations* with their attribution, the node specifications that were valid at their start, and limits.
 
     The response is the recorded duration (else end - start) less the initialisation, which lies inside it. A run
-    without a known end lasts to its timeout at most, and to *horizon* at most.
+    without a known end lasts to its timeout at most, and to *horizon* at most. A function's CPU limit is that of the
+    last of its pods (*placements*) that started before the run. *functions* and *node_types* come first among the
+    names, in their order; what is new follows, sorted.
     """
     single = ~flags(activations["composite"])
     activations, attributed = activations.filter(pa.array(single)), attributed.filter(pa.array(single))
-    functions = distinct(activations["function"])
+    names = _after(functions, distinct(activations["function"]))
     nodes = distinct(attributed["node"], specs["node"])
-    node_types = distinct(specs["node_type"], activations["node_type"])
+    kinds = _after(node_types, distinct(specs["node_type"], activations["node_type"]))
     pods = distinct(attributed["pod"])
     start, end = micros(activations["start"]), micros(activations["end"])
     node = codes(attributed["node"], nodes)
@@ -63,24 +88,67 @@ def read(activations: pa.Table, attributed: pa.Table, specs: pa.Table, horizon: 
     initialisation = np.nan_to_num(floats(activations["init_ms"]))
     method = codes(attributed["method"], pa.array(METHODS))
     success = integers(activations["status_code"], -1) == 0
-    given_type = codes(activations["node_type"], node_types)
-    version = codes(activations["version"], distinct(activations["version"])).astype(np.int64)
+    given_type = codes(activations["node_type"], kinds)
+    function = codes(activations["function"], names)
+    versions, version = _versions(activations, _cpu_limit(function, start, placements, names))
     return Runs(
-        functions,
+        names,
         nodes,
-        node_types,
+        kinds,
         pods,
-        codes(activations["function"], functions),
+        versions,
+        function,
         node,
-        np.where(given_type >= 0, given_type, _type_at(node, start, specs, nodes, node_types)).astype(np.int32),
+        np.where(given_type >= 0, given_type, _type_at(node, start, specs, nodes, kinds)).astype(np.int32),
         codes(attributed["pod"], pods),
         start,
         _until(activations, start, end, horizon),
         (np.where(np.isfinite(recorded), recorded, length) - initialisation) / 1000,
         initialisation > 0,
-        (version << 32) + integers(activations["memory_mb"], 0),
-        success & known_end & (node >= 0) & np.isin(method, CERTAIN),
+        version,
+        success & known_end & (node >= 0) & np.isin(method, CERTAIN) & (end - start <= _LONGEST),
     )
+
+
+def _after(known: Sequence[str], found: pa.Array) -> pa.Array:
+    """Return the *known* names and, after them, those *found* beside."""
+    first = pa.array(known, pa.string())
+    return pa.concat_arrays([first, found.filter(pc.invert(pc.is_in(found, value_set=first)))])
+
+
+def _versions(activations: pa.Table, cpu: Floats) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of the versions with their limits, and each run's code (n,)."""
+    stated = distinct(activations["version"])
+    code = codes(activations["version"], stated).astype(np.int64)
+    memory = np.clip(integers(activations["memory_mb"], 0), 0, _WIDE - 1)
+    milli = np.clip(np.round(cpu * 1000).astype(np.int64), 0, _WIDE - 1)
+    present, version = np.unique(((code + 1) * _WIDE + memory) * _WIDE + milli, return_inverse=True)
+    named_versions = ["", *stated.to_pylist()]
+    names = [
+        f"{named_versions[key // _WIDE**2]} {key // _WIDE % _WIDE} MB {key % _WIDE} m" for key in present.tolist()
+    ]
+    return tuple(names), version.reshape(-1).astype(np.int64)
+
+
+def _cpu_limit(function: Codes, at: Ints, placements: pa.Table, names: pa.Array) -> Floats:
+    """Return the CPU limit (cores, 0: none or not known) of each run's function at a time (n,)."""
+    own = codes(placements["function"], names)
+    limit = np.nan_to_num(floats(placements["cpu_limit_cores"]))
+    found = np.zeros(len(function))
+    if not limit.any():
+        return found
+    started = micros(placements["started"])
+    order = np.lexsort((started, own))
+    own, started, limit = own[order], started[order], limit[order]
+    low, high = np.searchsorted(own, function), np.searchsorted(own, function, side="right")
+    # Both times ranked together: one search finds the last pod of the run's own function that had started.
+    rank = np.unique(np.concatenate([started, at]), return_inverse=True)[1].reshape(-1)
+    width = len(rank) + 1
+    key = own.astype(np.int64) * width + rank[: len(started)]
+    row = np.searchsorted(key, function.astype(np.int64) * width + rank[len(started) :], side="right") - 1
+    some = low < high
+    found[some] = limit[np.maximum(row, low)[some]]
+    return found
 
 
 def _until(activations: pa.Table, start: Ints, end: Ints, horizon: int) -> Ints:

@@ -200,6 +200,7 @@ class ScheduleSettings(Group):
 class LearnSettings(Group):
     skew: Span = Field(timedelta(seconds=1), description="tolerated difference between clocks of machines")
     window: Span = Field(timedelta(days=14), description="history that a full fit looks at")
+    full_every: Span = Field(timedelta(days=1), description="how long increments go on before all is fitted in full")
     min_overlaps: float = Field(
         30.0, ge=0, allow_inf_nan=False, description="effective overlaps below which a pair is unknown"
     )

@@ -1,30 +1,30 @@
-"""One learning run of a cluster: the window copied out of the store, learned from, saved, and published.
+"""One learning run of a cluster: what is new copied out of the store, learned from, saved, and published.
 
-The store's file is held for the copy and for the saving only, slice by slice; learning itself runs on the copy.
+`jobs.planning` says whether what is new is folded into the state or the window fitted in full. The store's file is
+held for the copy and for the saving only, slice by slice; learning itself runs on the copy.
 What activations used is kept along with the model, of those of which more is known than the last time.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from duckdb import DuckDBPyConnection
 
-from featurestore.engines.local import Inputs, Learned, Options, learn
-from featurestore.interference.evidence import Options as Estimation
+from featurestore.engines.candidate import Inputs, Learned, Options
+from featurestore.engines.increment import Carried, advance
+from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
-from featurestore.store import assemble, models, published, queries, use, windows
+from featurestore.store import assemble, models, published, queries, states, use, windows
 from featurestore.store.duck import Store
+from jobs import planning
 from jobs.config import Settings
+from jobs.planning import Plan, micros
 from pipeline.errors import BadInput
 from pipeline.records import Window
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-#: Where a model's metrics say since when the use of activations may still change (microseconds).
-_SETTLED = "use_settled_us"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +55,95 @@ def run(
     store: Store | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Outcome:
-    """Learn from what the store holds of *cluster*, save and promote the model, and publish the snapshot.
+    """Learn what is new of *cluster* in the store, save and promote the model, and publish the snapshot.
 
-    *progress* is told how many of how many functions are fitted. *full* says that a person asked for it, which the
-    model's reason records. Raises `BadInput` where the store or the snapshot cannot be written.
+    A full fit is made where *full* says that a person asked for it, or where increments cannot go on; the model's
+    reason says which. *progress* is told how many of how many functions are fitted. Without news there is no new
+    model. Raises `BadInput` where the store or the snapshot cannot be written.
     """
     held = store or Store(settings.store.path, settings.store.deadline)
+    while True:
+        with contextlib.suppress(states.Outdated):  # another run was faster: learn what it has left
+            return _once(held, settings, cluster, now, full, progress)
+
+
+def _once(
+    held: Store,
+    settings: Settings,
+    cluster: str,
+    now: Callable[[], datetime],
+    full: bool,
+    progress: Callable[[int, int], None],
+) -> Outcome:
     started = now()
-    span, known, known_use, settled = held.read(lambda con: _read(con, cluster, started, settings))
-    tables = windows.copy(held, cluster, span)
-    learned = learn(
-        Inputs(**tables, since=_micros(span.since), until=_micros(span.until)),
-        _options(settings, None if full else known_use),
-        progress,
-    )
+    plan = held.read(lambda con: planning.plan(con, cluster, started, settings, code_version(), full=full))
+    name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
+    plan, learned = _learned(held, settings, cluster, plan, name, progress)
+    return _saved(held, settings, cluster, plan, learned, name, (started, now()))
+
+
+def _learned(
+    held: Store, settings: Settings, cluster: str, plan: Plan, name: str, progress: Callable[[int, int], None]
+) -> tuple[Plan, Learned]:
+    """Return the candidate, and the plan with the reason that turned out: the one place where a model is made."""
+    options = _options(settings, name, plan)
+    if plan.state is not None and plan.newest is not None and not plan.reason:
+        found = advance(_inputs(held, cluster, plan), options, plan.state, Carried(plan.tables, plan.newest.metrics))
+        if isinstance(found, Learned):
+            return replace(plan, reason=f"newer history: {_news(found, plan.newest)}"), found
+        plan = held.read(lambda con: planning.refit(con, cluster, plan, found, settings))
+    return plan, learn(_inputs(held, cluster, plan), _options(settings, name, plan), progress, plan.state)
+
+
+def _inputs(held: Store, cluster: str, plan: Plan) -> Inputs:
+    tables = windows.copy(held, cluster, Window(plan.first, plan.span.until))
+    return Inputs(**tables, since=micros(plan.since), until=micros(plan.span.until), settled=micros(plan.settled))
+
+
+def _saved(
+    held: Store,
+    settings: Settings,
+    cluster: str,
+    plan: Plan,
+    learned: Learned,
+    name: str,
+    times: tuple[datetime, datetime],
+) -> Outcome:
+    """Write what was learned, all or nothing of the model and the state, and publish: the one place where a
+    candidate becomes a model."""
+    started, finished = times
     parts = [learned.used.slice(at, use.PART) for at in range(0, max(1, learned.used.num_rows), use.PART)]
     for part in parts[:-1]:
         held.write(partial(use.write, cluster=cluster, rows=part))
     model = models.Model(
-        model=f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z",
+        model=name,
         cluster=cluster,
         created=started,
-        window_start=span.since,
-        window_end=span.until,
+        window_start=plan.span.since,
+        window_end=plan.span.until,
         code_version=code_version(),
-        reason="asked for in full" if full else "newer history" if known else "first model",
-        metrics={**learned.metrics, _SETTLED: _micros(settled)},
+        reason=plan.reason,
+        metrics={**learned.metrics, planning.USE_SETTLED: micros(plan.use_settled)},
     )
-    finished = now()
 
     def save(con: DuckDBPyConnection) -> None:
-        models.save(con, model, learned.tables)
+        states.unchanged(con, cluster, plan.serial)
+        if learned.changed:
+            models.save(con, model, learned.tables)
+        if learned.state is not None:
+            states.save(con, cluster, learned.state)
         use.write(con, cluster, parts[-1])
         queries.record_run(con, queries.Run(cluster, "learn", started, finished, int(learned.metrics["activations"])))
 
     held.write(save)
     snapshot = publish(settings, held, finished)
-    return _outcome(cluster, model, span, learned, snapshot, (finished - started).total_seconds())
+    if not learned.changed and plan.newest is not None:
+        model = plan.newest
+    return _outcome(cluster, model, plan.span, learned, snapshot, (finished - started).total_seconds())
+
+
+def _news(learned: Learned, newest: models.Model) -> str:
+    return f"{max(0, learned.metrics['evidence'] - newest.metrics['evidence'])} activations more"
 
 
 def publish(settings: Settings, store: Store, at: datetime) -> Snapshot:
@@ -128,37 +180,13 @@ def code_version() -> str:
         return "unknown"
 
 
-def _read(
-    con: DuckDBPyConnection, cluster: str, now: datetime, settings: Settings
-) -> tuple[Window, bool, int | None, datetime]:
-    """Return the window, whether there is a model, from when on use may have changed, and from when on it yet may.
-
-    The use of a run is known for good when its pod's series have come and an overlap has passed, in which
-    placements and records still change. Of what was collected since the last model nothing is known.
-    """
-    span = windows.window(con, cluster, now, settings.learn.window)
-    overlap = settings.schedule.overlap
-    series = queries.watermark(con, cluster, "usage", "pod")
-    settled = min(span.until, span.until if series is None else series) - overlap - 2 * settings.schedule.step
-    before = models.saved(con, cluster)[:1]
-    known = [_EPOCH + timedelta(microseconds=each.metrics[_SETTLED]) for each in before if _SETTLED in each.metrics]
-    if known and (late := use.touched(con, cluster, before[0].created - overlap)) is not None:
-        known.append(late)
-    return span, bool(before), _micros(min(known)) if known else None, settled
-
-
-def _options(settings: Settings, use_since: int | None) -> Options:
-    return Options(
-        skew_us=round(settings.learn.skew.total_seconds() * 1e6),
-        step_us=round(settings.schedule.step.total_seconds() * 1e6),
-        use_since_us=use_since,
-        estimation=Estimation(min_overlaps=settings.learn.min_overlaps, min_effect=settings.learn.min_effect),
+def _options(settings: Settings, name: str, plan: Plan) -> Options:
+    return replace(
+        planning.options(settings),
+        model=name,
+        code_version=code_version(),
+        use_since_us=None if plan.use_since is None else micros(plan.use_since),
     )
-
-
-def _micros(at: datetime) -> int:
-    gone = at - _EPOCH
-    return (gone.days * 86_400 + gone.seconds) * 1_000_000 + gone.microseconds
 
 
 def _outcome(

@@ -1,164 +1,157 @@
-"""One learning run in this process, over Arrow tables: no database, no clock, nothing written.
+"""A full fit in this process, over Arrow tables: no database, no clock, nothing written.
 
-Attribution, then the sweep of each node, then one joint fit a victim, then the decision over all pairs. Activations
-are only ever handled as columns; the evidence of one victim at a time is copied.
+Attribution, then the sweep of each node, then one joint fit a victim, then the decision over all pairs. The fits are
+the points of a new state, into which the days of the window are folded. Activations are only ever handled as
+columns; the evidence of one victim at a time is copied.
 """
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
 from featurestore import answers, profiles
-from featurestore.attribution import use
-from featurestore.attribution.attribute import DEFAULT_STEP, attribute, counts
-from featurestore.columnar import codes, flags
+from featurestore.columnar import codes
 from featurestore.designs import designs, expose
+from featurestore.engines.beginning import Begun, begin
+from featurestore.engines.candidate import (
+    Inputs,
+    Known,
+    Learned,
+    Options,
+    Prepared,
+    basis,
+    candidate,
+    outside,
+    prepare,
+)
+from featurestore.engines.folding import in_turn
+from featurestore.engines.past import Past, recall
 from featurestore.exposure.kernels import Floats
-from featurestore.interference import pairs, victim
-from featurestore.interference.concurrency import Concurrency, build
-from featurestore.interference.evidence import Options as Estimation
-from featurestore.interference.evidence import VictimDesign, VictimFit
-from featurestore.runs import Runs, read
+from featurestore.exposure.sweep import Exposure
+from featurestore.interference import fold, pairs
+from featurestore.interference.concurrency import build
+from featurestore.interference.evidence import VictimFit
+from featurestore.interference.victim import fit_victim
+from featurestore.runs import Runs
+from featurestore.states import Head, State
 from pipeline.records import Workflow
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """Copies of one cluster's window [*since*, *until*) (microseconds): the columns of the store's tables.
+def learn(
+    inputs: Inputs,
+    options: Options,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    before: State | None = None,
+) -> Learned:
+    """Learn from *inputs* in full; where nothing can be said the tables say unknown or are empty, never an error.
 
-    *usage* are pods' samples (namespace, name, metric, at, value); *nodes* the specifications with their validity.
+    *before* is the state so far with all its steps: what it knows from before the window, or of activations that are
+    gone, stays known. *progress* is told after each victim how many of how many are done. Deterministic, independent
+    of the rows' order.
     """
-
-    activations: pa.Table
-    placements: pa.Table
-    nodes: pa.Table
-    usage: pa.Table
-    declared: pa.Table
-    workflows: pa.Table
-    since: int
-    until: int
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """*skew_us*: tolerated difference between clocks; *step_us*: how much time a usage sample speaks of;
-    *use_since_us*: the use of activations that ended before is known already (microseconds, None: of none);
-    *threads*: victims fitted at once."""
-
-    skew_us: int = 1_000_000
-    step_us: int = DEFAULT_STEP
-    use_since_us: int | None = None
-    threads: int = min(4, os.cpu_count() or 1)
-    estimation: Estimation = field(default_factory=Estimation)
-
-
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """What one run learned: *tables* pairs, functions, latencies, busyness (`featurestore.snapshot.TABLES` less the
-    cluster), what activations *used* (`attribution.use.USE`), counts by method of *attribution*, and *metrics* for
-    the model's record (JSON values)."""
-
-    tables: Mapping[str, pa.Table]
-    used: pa.Table
-    attribution: Mapping[str, float]
-    metrics: Mapping[str, Any]
-
-
-def learn(inputs: Inputs, options: Options, progress: Callable[[int, int], None] = lambda done, of: None) -> Learned:
-    """Learn from *inputs*; where nothing can be said the tables say unknown or are empty, never an error.
-
-    *progress* is told after each victim how many of how many are done. Deterministic, independent of the rows' order.
-    """
-    activations = inputs.activations.sort_by([("start", "ascending"), ("activation_id", "ascending")])
-    usage = inputs.usage.filter(pc.is_finite(inputs.usage["value"]))
-    cpu = usage.filter(pc.equal(usage["metric"], "cpu_cores"))
-    attributed = attribute(activations, inputs.placements, cpu, skew_us=options.skew_us, step_us=options.step_us)
-    attribution = counts(attributed)
-    used = use.measure(
-        activations,
-        attributed,
-        inputs.placements,
-        usage,
-        step_us=options.step_us,
-        since_us=options.use_since_us,
-    )
-    runs = read(activations, attributed, inputs.nodes, inputs.until)
-    exposure = expose(runs)
-    everywhere = build(runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions))
-    measured = profiles.measure(runs, inputs.placements, usage, inputs.nodes, options.step_us)
-    known = _profile_matrix(runs, measured, inputs.declared)
+    ready = prepare(inputs, options)
+    past, runs = recall(before, ready.runs, inputs.since, options.memory)
+    ready = replace(ready, runs=replace(runs, evidence=runs.evidence & (runs.end >= past.since)))
+    runs = ready.runs
+    measured = profiles.measure(runs, inputs.placements, ready.usage, inputs.nodes, options.step_us)
     # Small matrices, many times: BLAS threads that wait for each other on a busy machine take 30 times as long.
     with threadpool_limits(1, "blas"):
-        fits = _fitted(designs(runs, exposure, usage), everywhere, options, len(runs.functions), progress)
-        table = pairs.learn(fits, known, options.estimation)
-    functions, limits = answers.functions(runs, measured, inputs.declared, _levels(inputs.workflows, runs))
-    tables = {
-        "pairs": answers.pairs(runs, table),
-        "functions": functions,
-        "latencies": answers.latencies(runs),
-        "company": answers.company(runs, exposure),
-        "busyness": answers.busyness(runs, inputs.since, inputs.until),
-    }
-    status = pc.value_counts(tables["pairs"]["status"].cast(pa.string())).to_pylist()
-    metrics = {
-        "attribution": dict(attribution),
-        "activations": len(activations),
-        "composites": int(flags(activations["composite"]).sum()),
-        "placed": int((runs.node >= 0).sum()),
-        "evidence": int(runs.evidence.sum()),
-        "functions": len(runs.functions),
-        "exposures": len(exposure.values),
-        "pairs": {row["values"]: row["counts"] for row in status},
-        "unfitted": _reasons(fits),
-        "drift": {
-            runs.functions[fit.victim].as_py(): round(float(fit.drift), 3) for fit in fits if np.isfinite(fit.drift)
-        },
-        "class_limits": {name: [float(limit) for limit in limits[r]] for r, name in enumerate(profiles.RESOURCES)},
-    }
-    return Learned(tables, used, attribution, metrics)
+        exposure = expose(runs)
+        fits = _fitted(ready, exposure, options, progress)
+        company, exposures = answers.company(runs, exposure), len(exposure.values)
+        del exposure
+        begun = begin(runs, ready.usage, past, fits, inputs.settled, inputs.until, options)
+        prior = pairs.predictions(begun.fits, _profile_matrix(runs, measured, inputs.declared), options.estimation)
+        functions, limits = answers.functions(runs, measured, inputs.declared, _levels(inputs.workflows, runs))
+        tables = {
+            "functions": functions,
+            "latencies": answers.latencies(runs),
+            "company": company,
+            "busyness": answers.busyness(runs, inputs.until),
+        }
+        state = _state(begun, ready, inputs, options, past, prior, before)
+        last = int(runs.end[runs.evidence].max()) if runs.evidence.any() else None
+        metrics = {
+            "functions": len(np.unique(runs.function)),
+            "evidence": begun.rows,
+            "seen": [begun.rows, last or 0],
+            "exposures": exposures,
+            "class_limits": {
+                name: [float(limit) for limit in limits[r]] for r, name in enumerate(profiles.RESOURCES)
+            },
+            "distance": {**begun.distance, **_strayed(before, begun, state)},
+        }
+        first = state.head.since if past.aged or last is not None else None
+        return replace(candidate(ready, Known(begun.fits, prior, first, last), options, tables, metrics), state=state)
 
 
 def _fitted(
-    evidence: Iterator[VictimDesign],
-    everywhere: Concurrency,
-    options: Options,
-    victims: int,
-    progress: Callable[[int, int], None],
+    ready: Prepared, exposure: Exposure, options: Options, progress: Callable[[int, int], None]
 ) -> list[VictimFit]:
-    """Fit the victims on a few threads, in order; only as many designs exist at once as are being fitted."""
+    """Return the fits of all victims in order."""
+    runs = ready.runs
+    everywhere = build(runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions))
     fits: list[VictimFit] = []
-    workers = min(options.threads, victims) or 1
-    waiting: deque[Future[VictimFit]] = deque()
-
-    def take() -> None:
-        fits.append(waiting.popleft().result())
-        progress(len(fits), victims)
-
-    with ThreadPoolExecutor(workers) as pool:
-        for design in evidence:
-            waiting.append(pool.submit(victim.fit_victim, design, everywhere, options.estimation))
-            if len(waiting) > workers:
-                take()
-        while waiting:
-            take()
+    for fit in in_turn(
+        lambda design: fit_victim(design, everywhere, options.estimation),
+        designs(runs, exposure, ready.usage, options.step_us),
+        min(options.threads, len(runs.functions)) or 1,
+    ):
+        fits.append(fit)
+        progress(len(fits), len(runs.functions))
     return fits
 
 
-def _reasons(fits: list[VictimFit]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for fit in fits:
-        if fit.reason:
-            found[fit.reason] = found.get(fit.reason, 0) + 1
-    return found
+def _state(
+    begun: Begun,
+    ready: Prepared,
+    inputs: Inputs,
+    options: Options,
+    past: Past,
+    prior: Floats | None,
+    before: State | None,
+) -> State:
+    runs = ready.runs
+    since = int(runs.start[runs.evidence].min()) if begun.rows else past.since
+    head = Head(
+        model=options.model,
+        made=inputs.until,
+        since=min(since, before.head.since) if before is not None and past.aged else since,
+        closed=begun.closed,
+        code_version=options.code_version,
+        basis=basis(options),
+        outside=outside(inputs),
+        names=tuple(runs.functions.to_pylist()),
+        node_types=tuple(runs.node_types.to_pylist()),
+        rows=sum(step.rows for step in begun.steps),
+        fitted=float(begun.rows),
+        drift={runs.functions[fit.victim].as_py(): fit.drift for fit in begun.fits if np.isfinite(fit.drift)},
+    )
+    return State(head, begun.points, begun.current, prior, begun.steps, past.aged)
+
+
+def _strayed(before: State | None, begun: Begun, state: State) -> dict[str, float]:
+    """Return how far the state that was before lies from what is known now, in standard errors (the largest)."""
+    if before is None:
+        return {}
+    place = {name: code for code, name in enumerate(state.head.names)}
+    found = []
+    for victim, block in before.current.items():
+        name = before.head.names[victim]
+        if name not in place or victim not in before.points:
+            continue
+        old = fold.solve(block, before.points[victim], len(before.head.names))
+        known = np.full(len(place), np.nan)
+        for code in np.flatnonzero(np.isfinite(old.slowdown)):
+            if before.head.names[code] in place:
+                known[place[before.head.names[code]]] = old.slowdown[code]
+        gap = fold.gaps(replace(old, slowdown=known), begun.fits[place[name]])
+        found.append(float(gap.max(initial=0.0)))
+    return {"before": round(max(found), 3)} if found else {}
 
 
 def _profile_matrix(runs: Runs, measured: profiles.Profiles, declared: pa.Table) -> Floats:

@@ -16,9 +16,15 @@ def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Op
     *profiles* [F, R] are resource profiles (any non-negative units, NaN where not known), the basis of predictions
     for pairs seen little or never; without them such pairs are predicted from the others' estimates alone.
     """
-    options = options or Options()
+    return decide(fits, options, predictions(fits, profiles, options))
+
+
+def predictions(
+    fits: Sequence[VictimFit], profiles: Floats | None = None, options: Options | None = None
+) -> Floats | None:
+    """Return the out-of-fold probabilities of all pairs [F, F], the prior of `decision.decide`; most of the work."""
     prior: Floats | None = None
     for _ in range(ROUNDS):
-        found, share = evidence(fits, options, prior)
+        found, share = evidence(fits, options or Options(), prior)
         prior = predict(found, profiles, share)
-    return decide(fits, options, prior)
+    return prior

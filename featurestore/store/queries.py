@@ -123,6 +123,16 @@ def watermark(con: DuckDBPyConnection, cluster: str, source: str, scope: str = "
     return row[0].astimezone(UTC) if row is not None and row[0] is not None else None
 
 
+def oldest(con: DuckDBPyConnection, cluster: str, source: str) -> datetime | None:
+    """Return up to when *source* is known in all its scopes, or None before its first collection."""
+    [[at]] = con.execute(
+        'SELECT min("at") FROM (SELECT max("at") AS "at" FROM watermarks WHERE cluster = ? AND source = ?'
+        " GROUP BY scope)",
+        [cluster, source],
+    ).fetchall()
+    return None if at is None else at.astimezone(UTC)
+
+
 def advance(con: DuckDBPyConnection, cluster: str, source: str, scope: str, at: datetime) -> None:
     """Move the watermark of *source* in *scope* to *at*, never back."""
     known = watermark(con, cluster, source, scope)

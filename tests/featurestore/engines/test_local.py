@@ -9,7 +9,8 @@ import pytest
 
 from featurestore.answers import schema
 from featurestore.company import number
-from featurestore.engines.local import Inputs, Options, learn
+from featurestore.engines.candidate import Inputs, Options
+from featurestore.engines.local import learn
 from tests.support.history import BEGIN_US, history
 
 OPTIONS = Options()

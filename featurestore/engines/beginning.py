@@ -1,0 +1,109 @@
+"""A state is begun: from the full fits of a window, its days, and what is known from before it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from featurestore.engines.candidate import Options
+from featurestore.engines.folding import block, edges
+from featurestore.engines.past import Past
+from featurestore.exposure.sweep import OPEN
+from featurestore.interference import fold
+from featurestore.interference.evidence import VictimFit
+from featurestore.interference.fold import Block, Linearisation
+from featurestore.runs import Runs
+from featurestore.states import Blocks, Points, Step, folded
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """*fits* are what is known now, from *rows* of evidence.
+
+    *steps* are folded for good up to *closed*, and *current* is what they come to.
+    *distance* tells how far the days folded at the new points lie from the full fits, in standard errors.
+    """
+
+    fits: Sequence[VictimFit]
+    rows: int
+    points: Points
+    current: Blocks
+    steps: Sequence[Step]
+    closed: int
+    distance: Mapping[str, float]
+
+
+def begin(
+    runs: Runs, usage: pa.Table, past: Past, fits: Sequence[VictimFit], settled: int, until: int, options: Options
+) -> Begun:
+    """Return the state that begins with *fits* of *runs*; days that ended by *settled* are folded for good.
+
+    A victim of one version of which nothing is known from before says what its full fit says, and the fold is
+    corrected to it; of the others the fold says it, in which old evidence is a prior.
+    """
+    points = {**past.points, **{fit.victim: fold.linearise(fit) for fit in fits if not fit.reason}}
+    cuts = edges(runs.end[runs.evidence], past.since, until)
+    days = [
+        block(
+            runs,
+            usage,
+            since,
+            last if last < until else OPEN,
+            points,
+            options.estimation,
+            options.step_us,
+            options.threads,
+        ).step
+        for since, last in pairwise(cuts)
+    ]
+    done = [day for day in days if day.until <= settled]
+    closed = done[-1].until if done else past.since
+    alone = folded({}, days, options.memory)
+    several = _renewed(days)
+    corrections: dict[int, Block] = {}
+    gaps = [np.zeros(0)]
+    for fit in fits:
+        if fit.reason or fit.victim in several or fit.victim not in alone:
+            continue
+        own = alone[fit.victim]
+        gaps.append(fold.gaps(fold.solve(own, points[fit.victim], len(fits), options.estimation), fit))
+        corrections[fit.victim], points[fit.victim] = fold.corrected(own, fit, points[fit.victim])
+    steps = [*done, Step(closed, closed, 0.0, corrections)]
+    current = folded(past.aged, steps, options.memory)
+    final = folded(current, days[len(done) :], options.memory)
+    said = [
+        replace(fit, drift=final[fit.victim].drift)
+        if fit.victim in corrections and fit.victim not in past.aged
+        else _said(fit, final, points, len(fits), options)
+        for fit in fits
+    ]
+    every = np.concatenate(gaps)
+    distance = (
+        {"largest": round(float(every.max()), 3), "typical": round(float(np.sqrt(np.mean(every**2))), 3)}
+        if len(every)
+        else {}
+    )
+    rows = round(sum(day.rows for day in days))
+    return Begun(said, rows, points, current, steps, closed, distance)
+
+
+def _said(
+    fit: VictimFit, states: Blocks, points: Mapping[int, Linearisation], functions: int, options: Options
+) -> VictimFit:
+    """Return what the fold says of a victim; where it says nothing, what the fit does."""
+    if fit.victim in states and fit.victim in points:
+        return fold.solve(states[fit.victim], points[fit.victim], functions, options.estimation)
+    return fit
+
+
+def _renewed(days: Sequence[Step]) -> set[int]:
+    """Return the victims whose version changed between the days or within one."""
+    seen: dict[int, str] = {}
+    several: set[int] = set()
+    for day in days:
+        for victim, own in day.blocks.items():
+            if own.version and seen.setdefault(victim, own.version) != own.version:
+                several.add(victim)
+    return several

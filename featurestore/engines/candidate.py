@@ -1,0 +1,172 @@
+"""What every learning run takes and gives, and the one place where the tables of a candidate model are made."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurestore import answers
+from featurestore.attribution import use
+from featurestore.attribution.attribute import DEFAULT_STEP, attribute, counts
+from featurestore.columnar import flags
+from featurestore.interference.decision import decide
+from featurestore.interference.evidence import Floats, VictimFit
+from featurestore.interference.evidence import Options as Estimation
+from featurestore.interference.fold import MEMORY
+from featurestore.runs import Runs, read
+from featurestore.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Copies of one cluster's history up to *until* (microseconds): the columns of the store's tables.
+
+    Runs that ended at *since* or later are evidence; earlier ones are there as those that ran beside them. What ended
+    before *settled* is known for good. *usage* are pods' samples (namespace, name, metric, at, value); *nodes* the
+    specifications with their validity.
+    """
+
+    activations: pa.Table
+    placements: pa.Table
+    nodes: pa.Table
+    usage: pa.Table
+    declared: pa.Table
+    workflows: pa.Table
+    since: int
+    until: int
+    settled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """*model*, *code_version* go into the state that is begun; *skew_us*: tolerated difference between clocks;
+    *step_us*: how much time a usage sample speaks of; *use_since_us*: the use of activations that ended before is
+    known already (microseconds, None: of none); *threads*: victims fitted at once; *memory*: see `fold.fold`."""
+
+    model: str = ""
+    code_version: str = ""
+    skew_us: int = 1_000_000
+    step_us: int = DEFAULT_STEP
+    use_since_us: int | None = None
+    threads: int = min(4, os.cpu_count() or 1)
+    memory: float = MEMORY
+    estimation: Estimation = field(default_factory=Estimation)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What one run learned, *changed* whether that differs from before.
+
+    *tables* are pairs, functions, latencies, busyness (`featurestore.snapshot.TABLES` less the cluster), *used* what
+    activations used (`attribution.use.USE`), *attribution* counts by method, *metrics* JSON values for the model's
+    record, *state* the state where it is another one than before.
+    """
+
+    tables: Mapping[str, pa.Table]
+    used: pa.Table
+    attribution: Mapping[str, float]
+    metrics: Mapping[str, Any]
+    state: State | None = None
+    changed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Inputs as runs: *usage* without what is no number, what was *used*, *composites* counted."""
+
+    runs: Runs
+    usage: pa.Table
+    used: pa.Table
+    attribution: Mapping[str, float]
+    activations: int
+    composites: int
+
+
+def prepare(
+    inputs: Inputs, options: Options, functions: Sequence[str] = (), node_types: Sequence[str] = ()
+) -> Prepared:
+    """Attribute the activations and read them as runs; *functions* and *node_types* come first among the names."""
+    activations = inputs.activations.sort_by([("start", "ascending"), ("activation_id", "ascending")])
+    usage = inputs.usage.filter(pc.is_finite(inputs.usage["value"]))
+    cpu = usage.filter(pc.equal(usage["metric"], "cpu_cores"))
+    attributed = attribute(activations, inputs.placements, cpu, skew_us=options.skew_us, step_us=options.step_us)
+    used = use.measure(
+        activations,
+        attributed,
+        inputs.placements,
+        usage,
+        step_us=options.step_us,
+        since_us=options.use_since_us,
+    )
+    runs = read(activations, attributed, inputs.nodes, inputs.placements, inputs.until, functions, node_types)
+    composites = int(flags(activations["composite"]).sum())
+    return Prepared(runs, usage, used, counts(attributed), len(activations), composites)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a candidate's pairs are decided from: the *fits* of all functions in order, *predictions* [F, F] or none,
+    and *first* and *last*, the span of the evidence (microseconds, None: there is none)."""
+
+    fits: Sequence[VictimFit]
+    predictions: Floats | None
+    first: int | None
+    last: int | None
+
+
+def candidate(
+    ready: Prepared, known: Known, options: Options, tables: Mapping[str, pa.Table], metrics: Mapping[str, Any]
+) -> Learned:
+    """Decide over all pairs and return the candidate: *tables* are those beside the pairs, *metrics* what the way of
+    learning adds. Full fits and increments end here."""
+    table = decide(known.fits, options.estimation, known.predictions)
+    pairs = answers.pairs(ready.runs.functions, table, known.first, known.last)
+    return Learned(
+        {"pairs": pairs, **tables},
+        ready.used,
+        ready.attribution,
+        {**counted(ready, pairs), **told(ready.runs, known.fits), **metrics},
+    )
+
+
+def counted(ready: Prepared, pairs: pa.Table) -> dict[str, Any]:
+    """Return the metrics of what was read and of how many pairs are known."""
+    status = pc.value_counts(pairs["status"].cast(pa.string())).to_pylist()
+    return {
+        "attribution": dict(ready.attribution),
+        "activations": ready.activations,
+        "composites": ready.composites,
+        "placed": int((ready.runs.node >= 0).sum()),
+        "pairs": {row["values"]: row["counts"] for row in status},
+    }
+
+
+def told(runs: Runs, fits: Sequence[VictimFit]) -> dict[str, Any]:
+    """Return the metrics of the fits: why victims are not fitted, and each victim's drift."""
+    unfitted: dict[str, int] = {}
+    drift: dict[str, float] = {}
+    for fit in fits:
+        if fit.reason:
+            unfitted[fit.reason] = unfitted.get(fit.reason, 0) + 1
+        elif fit.drift == fit.drift:  # not NaN
+            drift[runs.functions[fit.victim].as_py()] = round(float(fit.drift), 3)
+    return {"unfitted": unfitted, "drift": drift}
+
+
+def basis(options: Options) -> dict[str, str]:
+    """Return in words what the estimation is set to; a state holds for these settings."""
+    own = {name: f"{getattr(options, name)}" for name in ("skew_us", "step_us", "memory")}
+    return {**own, **{each.name: f"{getattr(options.estimation, each.name)}" for each in fields(options.estimation)}}
+
+
+def outside(inputs: Inputs) -> str:
+    """Return a name of what is declared of functions, by files and by workflows."""
+    digest = hashlib.blake2b(digest_size=8)
+    columns = [name for name in inputs.declared.column_names if name != "seen"]
+    digest.update(repr(inputs.declared.select(columns).to_pylist()).encode())
+    digest.update(repr(inputs.workflows["document"].to_pylist()).encode())
+    return digest.hexdigest()

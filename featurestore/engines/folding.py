@@ -1,0 +1,136 @@
+"""From runs to the blocks that states are folded from: where days are cut, and one block reduced, all its victims.
+
+A run belongs to the block in which it ended: its record comes when it has ended, so that a block is whole once the
+records up to its end have come. What a block says depends on nothing but the runs that ended in it and those they
+ran beside, however much more was read: the same block comes out the same, bit for bit.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurestore.columnar import TIME
+from featurestore.designs import designs, expose
+from featurestore.exposure.kernels import Ints
+from featurestore.exposure.sweep import OPEN
+from featurestore.interference.concurrency import build
+from featurestore.interference.evidence import Bools, Options, VictimDesign
+from featurestore.interference.fold import Block, Linearisation, reduce
+from featurestore.runs import Runs
+from featurestore.states import Step
+
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+
+#: A block ends at a full hour when it holds as many runs as this, else with its day (UTC).
+MOST = 50_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A block of all victims as a *step* of the fold; *strange* are its runs on node types that no point knows, and
+    *pointless* those of victims without a point: what asks for a full fit."""
+
+    step: Step
+    strange: int = 0
+    pointless: int = 0
+
+
+def edges(end: Ints, since: int, until: int, most: int = MOST) -> list[int]:
+    """Return where the runs that ended at *end* (microseconds, any order) are cut into blocks, *since* to *until*.
+
+    At midnights, and at full hours where a block holds *most* runs; the first is *since*, the last *until*.
+    """
+    hours, counts = np.unique(end[(end >= since) & (end < until)] // HOUR, return_counts=True)
+    cuts, held = [since], 0
+    for hour, count in zip(hours.tolist(), counts.tolist(), strict=True):
+        midnight = hour * HOUR // DAY * DAY
+        if held and midnight > cuts[-1]:
+            cuts.append(midnight)
+            held = 0
+        held += count
+        if held >= most and (hour + 1) * HOUR < until:
+            cuts.append((hour + 1) * HOUR)
+            held = 0
+    last = until // DAY * DAY
+    if held and cuts[-1] < last < until:
+        cuts.append(last)
+    return [*cuts, until]
+
+
+def members(runs: Runs, since: int, until: int) -> Bools:
+    """Return which runs are evidence of the block from *since* to *until*."""
+    found: Bools = runs.evidence & (runs.end >= since) & (runs.end < until)
+    return found
+
+
+def block(
+    runs: Runs,
+    usage: pa.Table,
+    since: int,
+    until: int,
+    points: Mapping[int, Linearisation],
+    options: Options,
+    step_us: int,
+    threads: int,
+) -> Reduced:
+    """Reduce the runs that ended from *since* to *until*; *usage* are the samples of pods, *step_us* apart."""
+    own = members(runs, since, until)
+    rows = int(own.sum())
+    if rows == 0:
+        return Reduced(Step(since, until, 0.0, {}))
+    first = int(runs.start[own].min())
+    # Evidence is of runs of a day at most; what runs for longer is a co-runner for so long as one can rely on.
+    near = np.flatnonzero((runs.start >= since - DAY) & (runs.start < until) & (runs.end >= first))
+    part = replace(runs.take(near), evidence=own[near])
+    everywhere = build(part.function.astype(np.int64), part.start / 1e6, part.end / 1e6, len(part.functions))
+    at = usage["at"]
+    span = pc.and_(
+        pc.greater(at, pa.scalar(first, pa.int64()).cast(TIME)),
+        pc.less_equal(at, pa.scalar(min(until, OPEN // 2) + 2 * step_us, pa.int64()).cast(TIME)),
+    )
+    versions = _newest(part)
+    strange = pointless = 0
+
+    def wanted() -> Iterator[VictimDesign]:
+        nonlocal strange, pointless
+        for design in designs(part, expose(part), usage.filter(span), step_us, every=False):
+            if design.victim not in points:
+                pointless += len(design.execution)
+                continue
+            strange += int(np.sum(~np.isin(design.node_type, points[design.victim].types)))
+            yield design
+
+    def one(design: VictimDesign) -> tuple[int, Block]:
+        name = part.versions[versions[design.victim]]
+        return design.victim, reduce(design, points[design.victim], everywhere, options, name)
+
+    found = dict(in_turn(one, wanted(), threads))
+    return Reduced(Step(since, until, float(rows), found), strange, pointless)
+
+
+def in_turn(work: Callable[[VictimDesign], T], given: Iterator[VictimDesign], threads: int) -> Iterator[T]:
+    """Yield what *work* makes of each design, in order; only as many exist at once as are worked on."""
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for design in given:
+            waiting.append(pool.submit(work, design))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _newest(runs: Runs) -> Ints:
+    """Return the version of each function's last run that is evidence, by its code; -1 where there is none."""
+    found = np.full(len(runs.functions), -1, np.int64)
+    found[runs.function[runs.evidence]] = runs.version[runs.evidence]  # the last of several stays
+    return found

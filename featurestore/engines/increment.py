@@ -1,0 +1,179 @@
+"""What is new is folded into the state, and all pairs are decided again; nothing is fitted from the beginning.
+
+Days that can no longer change are folded for good; what came since is reduced at each run anew and folded on top for
+this run alone. Profiles, latencies, and the predictions of pairs seen little are those of the last full fit, with
+functions added that are new since; an increment that finds that the full fit no longer holds says why.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from threadpoolctl import threadpool_limits
+
+from featurestore import answers, profiles
+from featurestore.engines.candidate import (
+    Inputs,
+    Known,
+    Learned,
+    Options,
+    Prepared,
+    candidate,
+    counted,
+    outside,
+    prepare,
+)
+from featurestore.engines.folding import HOUR, Reduced, block, edges, members
+from featurestore.exposure.kernels import Floats
+from featurestore.exposure.sweep import OPEN
+from featurestore.interference import fold
+from featurestore.interference.evidence import VictimFit
+from featurestore.runs import Runs
+from featurestore.states import Blocks, State, Step, folded
+
+#: A full fit is made when the log of some stretched time moved so far from the point, beyond chance.
+_MOST_MOVED = 0.25
+#: And when there is so many times the evidence that it had.
+_MOST_GROWN = 1.5
+#: And when so many standard deviations of a usual day's level lie between now and the full fit.
+_MOST_DRIFT = 4.0
+#: And when so large a share of the new runs cannot take part, of at least so many.
+_MOST_LEFT_OUT, _LEAST_LEFT_OUT = 0.05, 50
+#: But for such reasons not within so long (microseconds) of the last one.
+_PAUSE = HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the newest model says: its *tables*, and its *metrics*."""
+
+    tables: Mapping[str, pa.Table]
+    metrics: Mapping[str, Any]
+
+
+def advance(inputs: Inputs, options: Options, state: State, carried: Carried) -> Learned | str:
+    """Fold what ended at ``state.head.closed`` (``inputs.since``) or later into *state*; or return, in words, why a
+    full fit is needed.
+
+    *inputs* hold all runs that ended then or later, those that ran beside them, and at least the last hour. The state
+    of the answer is None where no further day could be folded for good.
+    """
+    if outside(inputs) != state.head.outside:
+        return "declared profiles or workflows changed"
+    ready = prepare(inputs, options, state.head.names, state.head.node_types)
+    runs = ready.runs
+    own = members(runs, inputs.since, OPEN)
+    cuts = list(pairwise(edges(runs.end[own], inputs.since, inputs.until)))
+    closing = [cut for cut in cuts if cut[1] <= inputs.settled]
+    seen = [round(state.head.rows) + int(own.sum()), int(runs.end[own].max(initial=carried.metrics["seen"][1]))]
+    news = seen != carried.metrics["seen"]
+    with threadpool_limits(1, "blas"):
+        days = [_day(ready, cut, inputs, options, state) for cut in (cuts if news else closing)]
+        done = [day.step for day in days[: len(closing)]]
+        current = folded(state.current, done, options.memory)
+        tables = _tables(ready, inputs, carried)
+        if news:
+            final = folded(current, [day.step for day in days[len(closing) :]], options.memory)
+            fits = [_fit(victim, final, state, len(runs.functions), options) for victim in range(len(runs.functions))]
+            if inputs.until - state.head.made >= _PAUSE and (reason := _outgrown(days, seen[0], fits, runs, state)):
+                return reason
+            known = Known(
+                fits, _widened(state.predictions, len(runs.functions)), state.head.since if seen[0] else None, seen[1]
+            )
+            more = {"class_limits": carried.metrics.get("class_limits", {}), "seen": seen, "evidence": seen[0]}
+            found = candidate(ready, known, options, tables, {**more, "functions": len(_names(tables))})
+        else:
+            pairs = carried.tables["pairs"]
+            metrics = {**carried.metrics, **counted(ready, pairs)}
+            found = Learned({"pairs": pairs, **tables}, ready.used, ready.attribution, metrics)
+    changed = news or bool(done) or not found.tables["busyness"].equals(carried.tables["busyness"])
+    return replace(found, changed=changed, state=_advanced(state, done, current, runs) if done else None)
+
+
+def _day(ready: Prepared, cut: tuple[int, int], inputs: Inputs, options: Options, state: State) -> Reduced:
+    since, until = cut
+    last = until if until < inputs.until else OPEN
+    return block(
+        ready.runs, ready.usage, since, last, state.points, options.estimation, options.step_us, options.threads
+    )
+
+
+def _fit(victim: int, states: Blocks, state: State, functions: int, options: Options) -> VictimFit:
+    if victim in states and victim in state.points:
+        return fold.solve(states[victim], state.points[victim], functions, options.estimation)
+    return fold.unknown(victim, functions)
+
+
+def _advanced(state: State, done: Sequence[Step], current: Blocks, runs: Runs) -> State:
+    head = replace(
+        state.head,
+        closed=done[-1].until,
+        rows=state.head.rows + sum(step.rows for step in done),
+        names=tuple(runs.functions.to_pylist()),
+        node_types=tuple(runs.node_types.to_pylist()),
+    )
+    return replace(state, head=head, current=current, steps=done)
+
+
+def _outgrown(days: Sequence[Reduced], rows: int, fits: Sequence[VictimFit], runs: Runs, state: State) -> str:
+    """Return why a full fit is needed, "" where none is."""
+    recent = sum(day.step.rows for day in days)
+    least = max(_LEAST_LEFT_OUT, _MOST_LEFT_OUT * recent)
+    if sum(day.strange for day in days) >= least:
+        return "a node type that the last full fit did not know"
+    if sum(day.pointless for day in days) >= least:
+        return "functions that the last full fit did not know run often"
+    if rows >= _MOST_GROWN * max(state.head.fitted, 1):
+        return f"evidence grew from {state.head.fitted:.0f} to {rows} activations"
+    for fit in fits:
+        name = runs.functions[fit.victim].as_py()
+        if fit.victim in state.points and (by := fold.moved(fit, state.points[fit.victim])) > _MOST_MOVED:
+            return f"{name}: a slowdown moved by {math.expm1(by):.0%} from where the last full fit saw it"
+        if abs(fit.drift - state.head.drift.get(name, 0.0)) > _MOST_DRIFT:
+            return f"{name}: drifted by {fit.drift:.1f} standard deviations of a usual day's level"
+    return ""
+
+
+def _tables(ready: Prepared, inputs: Inputs, carried: Carried) -> dict[str, pa.Table]:
+    """Return the tables beside the pairs: as they were, with what is new by function, node type and node."""
+    runs = ready.runs
+    functions, _ = answers.functions(runs, profiles.nothing(), inputs.declared.slice(0, 0), {})
+    return {
+        "functions": _joined(carried.tables["functions"], functions, ("function", "node_type")),
+        "latencies": _joined(carried.tables["latencies"], answers.latencies(runs), ("function", "node_type", "node")),
+        "company": carried.tables["company"],
+        "busyness": answers.busyness(runs, inputs.until),
+    }
+
+
+def _joined(known: pa.Table, found: pa.Table, by: Sequence[str]) -> pa.Table:
+    """Return the rows *known*, and those *found* whose key is not among them."""
+    plain = [pa.field(name, pa.string()) for name in by]
+    keys = known.select(list(by)).cast(pa.schema(plain))
+    fresh = found.append_column("row", pa.array(np.arange(found.num_rows)))
+    for field in plain:
+        fresh = fresh.set_column(fresh.schema.get_field_index(field.name), field, fresh[field.name].cast(pa.string()))
+    new = fresh.join(keys, list(by), join_type="left anti")["row"]
+    if len(new) == 0:
+        return known.cast(found.schema)
+    return pa.concat_tables([known.cast(found.schema), found.take(new.sort())]).unify_dictionaries()
+
+
+def _names(tables: Mapping[str, pa.Table]) -> list[str]:
+    names: list[str] = pc.unique(tables["functions"]["function"].cast(pa.string())).to_pylist()
+    return names
+
+
+def _widened(predictions: Floats | None, functions: int) -> Floats | None:
+    """Return the *predictions* with rows and columns for functions that are new, of which nothing is predicted."""
+    if predictions is None:
+        return None
+    known = len(predictions)
+    found = np.full((functions, functions), np.nan)
+    found[:known, :known] = predictions
+    return found

@@ -1,0 +1,198 @@
+"""What learning remembers of a cluster between runs: the victims' folded states, and how they are packed as bytes.
+
+A state begins with a full fit. It holds the point around which each victim is linear, what is known from before the
+window of that fit (*aged*), the blocks folded since the window's begin, and the sum of it all (*current*): folding
+`blocks` onto `aged` in order gives `current` again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from featurestore.interference.evidence import Floats, Ints
+from featurestore.interference.fold import Block, Linearisation, fold
+
+#: The number of the layout of what is packed; states of another are not read.
+LAYOUT = 1
+
+#: Victims in one packed part at most.
+PART = 500
+
+Blocks = Mapping[int, Block]
+Points = Mapping[int, Linearisation]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a state speaks of; times in microseconds, codes are places in *names* and *node_types*.
+
+    *model* made the full fit, *made* when; runs that ended from *since* to *closed* are folded for good, *rows* of
+    them are evidence, at the full fit *fitted* were, those not yet folded included. *drift* is that of the victims,
+    by name, at the full fit. *basis* says in words what the estimation was set to, *outside* which declarations it
+    knew. *serial* counts the changes of the state.
+    """
+
+    model: str
+    made: int
+    since: int
+    closed: int
+    code_version: str
+    basis: Mapping[str, str]
+    outside: str
+    names: tuple[str, ...]
+    node_types: tuple[str, ...]
+    rows: float
+    fitted: float
+    drift: Mapping[str, float]
+    serial: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the fold: the *blocks* of all victims whose runs ended from *since* to *until*, *rows* of evidence.
+
+    A step of no duration is the correction to the full fit (`fold.corrected`).
+    """
+
+    since: int
+    until: int
+    rows: float
+    blocks: Blocks
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A cluster's state: see the module; *steps* are those not yet stored, or, where asked for, all.
+
+    *predictions* [F, F] are the priors of pairs that the full fit worked out, or None.
+    """
+
+    head: Head
+    points: Points
+    current: Blocks
+    predictions: Floats | None = None
+    steps: Sequence[Step] = ()
+    aged: Blocks = field(default_factory=dict)
+
+
+def folded(state: Blocks, steps: Iterable[Step], memory: float) -> dict[int, Block]:
+    """Return the victims' states after *steps*, in order; victims that a step has nothing of are as they were."""
+    found = dict(state)
+    for step in steps:
+        for victim, block in step.blocks.items():
+            found[victim] = fold(found.get(victim, Block()), block, memory)
+    return found
+
+
+def pack_blocks(blocks: Blocks) -> list[bytes]:
+    """Return *blocks* as Arrow streams of at most `PART` victims each; grams as their lower triangles."""
+    rows = sorted(blocks.items())
+    return [_stream(_block_table(rows[at : at + PART])) for at in range(0, len(rows), PART)]
+
+
+def unpack_blocks(parts: Iterable[bytes]) -> dict[int, Block]:
+    """Return what `pack_blocks` packed."""
+    found: dict[int, Block] = {}
+    for part in parts:
+        table = pa.ipc.open_stream(part).read_all()
+        lists = {name: _parts(table[name]) for name in _BLOCK_LISTS}
+        plain = {name: table[name].to_pylist() for name in ("victim", *_BLOCK_VALUES)}
+        for row, victim in enumerate(plain["victim"]):
+            own: dict[str, Any] = {name: lists[name][row] for name in _BLOCK_LISTS}
+            own["gram"] = _square(own["gram"], len(own["pull"]))
+            found[victim] = Block(**own, **{name: plain[name][row] for name in _BLOCK_VALUES})
+    return found
+
+
+def pack_points(points: Points) -> list[bytes]:
+    """Return *points* as Arrow streams."""
+    rows = sorted(points.items())
+    tables = [rows[at : at + PART] for at in range(0, len(rows), PART)]
+    return [_stream(_point_table(part)) for part in tables]
+
+
+def unpack_points(parts: Iterable[bytes]) -> dict[int, Linearisation]:
+    """Return what `pack_points` packed."""
+    found: dict[int, Linearisation] = {}
+    for part in parts:
+        table = pa.ipc.open_stream(part).read_all()
+        lists = {name: _parts(table[name]) for name in _POINT_LISTS}
+        noise, usual = table["noise"].to_pylist(), table["usual"].to_pylist()
+        for row, victim in enumerate(table["victim"].to_pylist()):
+            own: dict[str, Any] = {name: lists[name][row] for name in _POINT_LISTS}
+            found[victim] = Linearisation(victim=victim, noise=noise[row], usual=usual[row], **own)
+    return found
+
+
+def pack_square(values: Floats | None) -> list[bytes]:
+    """Return a matrix [F, F], or none, as one Arrow stream."""
+    if values is None:
+        return []
+    return [_stream(pa.table({"value": values.ravel()}))]
+
+
+def unpack_square(parts: Sequence[bytes]) -> Floats | None:
+    """Return what `pack_square` packed."""
+    if not parts:
+        return None
+    flat: Floats = pa.ipc.open_stream(parts[0]).read_all()["value"].to_numpy()
+    size = round(len(flat) ** 0.5)
+    return flat.reshape(size, size).copy()
+
+
+_BLOCK_LISTS = ("types", "columns", "gram", "pull", "met", "overlaps", "activations")
+_BLOCK_VALUES = ("rows", "version", "gap", "weight")
+_POINT_LISTS = ("types", "base", "columns", "slowdown", "widening")
+
+
+def _block_table(rows: Sequence[tuple[int, Block]]) -> pa.Table:
+    columns: dict[str, pa.Array] = {"victim": pa.array([victim for victim, _ in rows], pa.int64())}
+    for name in _BLOCK_LISTS:
+        triangle = name == "gram"
+        columns[name] = _lists([_triangle(block.gram) if triangle else getattr(block, name) for _, block in rows])
+    for name in _BLOCK_VALUES:
+        columns[name] = pa.array([getattr(block, name) for _, block in rows])
+    return pa.table(columns)
+
+
+def _point_table(rows: Sequence[tuple[int, Linearisation]]) -> pa.Table:
+    columns: dict[str, pa.Array] = {"victim": pa.array([victim for victim, _ in rows], pa.int64())}
+    for name in _POINT_LISTS:
+        columns[name] = _lists([getattr(point, name) for _, point in rows])
+    for name in ("noise", "usual"):
+        columns[name] = pa.array([getattr(point, name) for _, point in rows], pa.float64())
+    return pa.table(columns)
+
+
+def _triangle(gram: Floats) -> Floats:
+    found: Floats = gram[np.tril_indices(len(gram))]
+    return found
+
+
+def _square(triangle: Floats, size: int) -> Floats:
+    found = np.zeros((size, size))
+    found[np.tril_indices(size)] = triangle
+    return found + np.tril(found, -1).T
+
+
+def _lists(arrays: Sequence[Floats | Ints]) -> pa.Array:
+    offsets = np.concatenate([[0], np.cumsum([len(each) for each in arrays])])
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(np.concatenate(arrays)))
+
+
+def _parts(column: pa.ChunkedArray) -> list[Any]:
+    whole = column.combine_chunks()
+    values, offsets = whole.values.to_numpy(), whole.offsets.to_numpy()
+    return [values[first:last].copy() for first, last in pairwise(offsets)]
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found

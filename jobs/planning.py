@@ -1,0 +1,145 @@
+"""What a learning run is to do: fold what is new into the state, or fit the window in full, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from featurestore.engines.candidate import Options, basis
+from featurestore.interference.evidence import Options as Estimation
+from featurestore.states import State
+from featurestore.store import models, queries, states, use, windows
+from jobs.config import Settings
+from pipeline.records import Window
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: Where a model's metrics say since when the use of activations may still change (microseconds).
+USE_SETTLED = "use_settled_us"
+
+#: Records come when runs have ended; what a day's runs met is known for good when those have ended too.
+_LASTING = timedelta(hours=1)
+#: A source that is down holds up the closing of days for so long.
+_MOST_LAG = timedelta(days=1)
+#: Activations of days that are closed, of which so many ask for a full fit: a share of the evidence, and a number.
+_LATE_SHARE, _LATE = 0.01, 50
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """*reason* says why the window is fitted in full ("": it is not); *state* and *newest* model are those so far,
+    *tables* the model's, for an increment.
+
+    Runs that ended at *since* or later are evidence, those that ended before *settled* for good; what started at
+    *first* or later is to be read, within *span*, the learn window. *use_since* and *use_settled*: from when the use
+    of activations may have changed (None: all of it) and from when it may change yet. *serial* is the state's.
+    """
+
+    reason: str
+    span: Window
+    first: datetime
+    since: datetime
+    settled: datetime
+    use_since: datetime | None
+    use_settled: datetime
+    serial: int
+    newest: models.Model | None
+    state: State | None
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+def plan(
+    con: DuckDBPyConnection, cluster: str, now: datetime, settings: Settings, code_version: str, *, full: bool
+) -> Plan:
+    """Return what a run at *now* is to do; *full* says that a person asked for a full fit.
+
+    The use of a run is known for good when its pod's series have come and an overlap has passed, in which
+    placements and records still change. Of what was collected since the last model nothing is known.
+    """
+    span = windows.window(con, cluster, now, settings.learn.window)
+    overlap, step = settings.schedule.overlap, settings.schedule.step
+    newest = next(iter(models.saved(con, cluster)), None)
+    series = queries.watermark(con, cluster, "usage", "pod")
+    margin = overlap + 2 * step
+    use_settled = min(span.until, span.until if series is None else series) - margin
+    known = [_time(newest.metrics[USE_SETTLED])] if newest is not None and USE_SETTLED in newest.metrics else []
+    if known and newest is not None and (touched := use.touched(con, cluster, newest.created - overlap)) is not None:
+        known.append(touched)
+    came = min([span.until, *(mark for mark in (series, queries.oldest(con, cluster, "activations")) if mark)])
+    settled = max(came, span.until - _MOST_LAG) - max(margin, _LASTING)
+    state = states.load(con, cluster)
+    made = Plan(
+        reason="asked for in full" if full else "",
+        span=span,
+        first=span.since,
+        since=span.since,
+        settled=settled,
+        use_since=min(known, default=None),
+        use_settled=use_settled,
+        serial=0 if state is None else state.head.serial,
+        newest=newest,
+        state=state,
+    )
+    reason = made.reason or _reason(con, cluster, made, settings, code_version)
+    if reason or state is None or newest is None:
+        return refit(con, cluster, replace(made, use_since=None if full else made.use_since), reason, settings)
+    closed = _time(state.head.closed)
+    first = min(states.reach(con, cluster, min([closed, *known])), span.until - timedelta(hours=1)) - 2 * step
+    tables = {name: models.table(con, newest, name) for name in models.LEARNED}
+    return replace(made, first=first, since=closed, tables=tables)
+
+
+def refit(con: DuckDBPyConnection, cluster: str, found: Plan, reason: str, settings: Settings) -> Plan:
+    """Return the plan of a full fit for *reason*: of the window, and of what is left of the block that it cuts."""
+    state = states.whole(con, cluster)
+    since = found.span.since
+    for step in state.steps if state is not None else ():
+        if step.since < micros(since) < step.until:
+            since = _time(step.since)
+    first = states.reach(con, cluster, since) - 2 * settings.schedule.step
+    return replace(found, reason=reason, state=state, since=since, first=first, tables={})
+
+
+def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Settings, code_version: str) -> str:
+    """Return why increments cannot go on, "" where they can."""
+    if made.newest is None:
+        return "first model"
+    if made.state is None:
+        return "no state that increments could go on from"
+    head = made.state.head
+    if head.code_version != code_version:
+        return f"made by version {head.code_version}, this is {code_version}"
+    wanted = basis(options(settings))
+    if changed := [name for name in wanted if head.basis.get(name) != wanted[name]]:
+        name = changed[0]
+        return f"setting {name} changed from {head.basis.get(name, 'none')} to {wanted[name]}"
+    closed = _time(head.closed)
+    if made.span.since > closed or made.span.until < closed:
+        return "the history does not go on from where the state ends"
+    if made.span.until - _time(head.made) >= settings.learn.full_every:
+        return f"the last full fit is of {_time(head.made):%Y-%m-%d %H:%M}"
+    late = states.late(con, cluster, closed, made.newest.created)
+    if late >= max(_LATE, _LATE_SHARE * head.rows):
+        return f"{late} activations came late, for days that were closed"
+    return ""
+
+
+def options(settings: Settings) -> Options:
+    """Return how learning is set up."""
+    return Options(
+        skew_us=round(settings.learn.skew.total_seconds() * 1e6),
+        step_us=round(settings.schedule.step.total_seconds() * 1e6),
+        estimation=Estimation(min_overlaps=settings.learn.min_overlaps, min_effect=settings.learn.min_effect),
+    )
+
+
+def micros(at: datetime) -> int:
+    """Return microseconds since the epoch."""
+    gone = at - _EPOCH
+    return (gone.days * 86_400 + gone.seconds) * 1_000_000 + gone.microseconds
+
+
+def _time(us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=us)
