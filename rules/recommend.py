@@ -42,7 +42,8 @@ class Recommendation:
     *affinity* is the whole merged affinity of the pod (in mode observe: what it would have become), *patch* the JSON
     Patch (RFC 6902) that makes it so, empty in mode observe. *outcome* is ``patched``, ``unchanged`` or
     ``left_alone``; *cause* is a short word where less than everything was advised: why the pod was left alone,
-    ``stale``, ``other_cluster``, ``unsatisfiable``. *left_out* names the rules that missed their deadline or failed.
+    ``stale``, ``other_cluster``, ``unsatisfiable``, ``hpa_conflict``. *left_out* names the rules that missed their
+    deadline or failed.
     """
 
     decision: str
@@ -108,6 +109,7 @@ class Answer:
             if self.combined is None
             else _ranked(self.view, self.advices.values(), self.combined, self.policy),
             reasons=tuple(self._reasons()),
+            hpa=request.hpa.told if request.hpa is not None else None,
             left_out=tuple(self.left_out),
             outcome=self.outcome,
             cause=self.cause,
@@ -118,7 +120,11 @@ class Answer:
 
     def _reasons(self) -> Iterator[Reason]:
         if self.combined is None:
-            yield Reason("left_alone", self.request.why_left_alone())
+            asked = self.request.hpa
+            if asked is not None and asked.conflict:
+                yield Reason("hpa", f"left unchanged: {asked.conflict}")
+            else:
+                yield Reason("left_alone", self.request.why_left_alone())
             return
         yield from _remarks(self.request, self.view, self.combined, self.stale)
         for name, cause in self.left_out.items():
@@ -157,6 +163,11 @@ def answer(
             request, view, policy, {}, None, True, False, False, request.affinity, (), _NOBODY,
             "left_alone", request.left_alone,
         )  # fmt: skip
+    if request.hpa is not None and request.hpa.conflict:
+        return Answer(
+            request, view, policy, {}, None, True, False, False, request.affinity, (), _NOBODY,
+            "unchanged", "hpa_conflict",
+        )  # fmt: skip
     old = stale(view, policy, at or view.at)
     asked = ask(
         {
@@ -190,7 +201,8 @@ def answer(
     before = _changeable(request.pod)
     added = additions(terms, request.own_labels(policy))
     merged = merge(before, added, prefix=policy.label_prefix, decision=decision, raw=True)
-    patch = () if request.mode == "observe" else tuple(json_patch(before, merged))
+    action = request.hpa.operations if request.hpa is not None else ()
+    patch = () if request.mode == "observe" else (*action, *json_patch(before, merged))
     return Answer(
         request=request,
         view=view,

@@ -42,6 +42,31 @@ _WHY: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """What stored intents ask of the pod, as the *consumers* with these paths.
+
+    *wanted* and *withheld* name the requirements that hold and the wishes that do not; *amounts* is what a node needs
+    for it, in whole millicores, bytes and items, *labels* what it has to carry. *operations* is the JSON Patch of the
+    pod's resources and nodeSelector. With *conflict*, which says why, nothing is changed.
+    """
+
+    consumers: tuple[str, ...]
+    wanted: tuple[str, ...] = ()
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    labels: Labels = field(default_factory=dict)
+    withheld: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    operations: tuple[Mapping[str, Any], ...] = ()
+    conflict: str = ""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a recommendation shows of it."""
+        names = ("consumers", "wanted", "withheld", "warnings", "conflict")
+        return {name: value for name in names if (value := getattr(self, name))}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Request:
     """One pod to be placed.
 
@@ -49,7 +74,8 @@ class Request:
     -1 where it has no record, *function_name* its name, "" unknown. *importance* is 3, 2 or 1. *needs* and *wishes*
     are the workflow's extra resources. *profile* holds the declared level (0..2) by resource. *elsewhere* names the
     other cluster that the workflow is meant for, *left_alone* why the pod gets no rules at all. *beside*, *apart* and
-    *spread* are its own required rules about other pods. Without *labelled* it gets none of one's own labels.
+    *spread* are its own required rules about other pods. Without *labelled* it gets none of one's own labels. *hpa*
+    is what intents ask of it; *pod* and *requests* are then what they make of it.
     """
 
     pod: Mapping[str, Any]
@@ -79,6 +105,7 @@ class Request:
     apart: tuple[PodSelection, ...] = ()
     spread: tuple[Spread, ...] = ()
     labelled: bool = True
+    hpa: Asked | None = None
 
     @property
     def strict(self) -> bool:

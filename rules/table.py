@@ -20,6 +20,7 @@ from rules.affinity.service import service
 from rules.affinity.unknown import unknown
 from rules.affinity.usable import usable
 from rules.affinity.workflow import workflow
+from rules.hpa.rule import hpa
 
 #: ``fact``: what the scheduler knows itself. ``stated``: what pod or workflow demand. ``learned``: what rests on
 #: records, left out for a workflow of another cluster. Under a snapshot that is too old only the first two count.
@@ -31,6 +32,7 @@ RULES: Final[Mapping[str, tuple[Ground, Rule]]] = {
     "pod_rules": ("fact", pod_rules),
     "own": ("stated", own),
     "hardware": ("stated", hardware),
+    "hpa": ("stated", hpa),
     "workflow": ("stated", workflow),
     "preferred_hardware": ("load", preferred_hardware),
     "service": ("load", service),

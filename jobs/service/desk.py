@@ -21,6 +21,8 @@ from jobs.service.state import State
 from pipeline import objects
 from pipeline.errors import BadInput
 from rules.changes import Changes, updated
+from rules.hpa import admission
+from rules.hpa.admission import Index
 from rules.policy import Policy
 from rules.recommend import Recommendation, answer, recommend, stale
 from rules.request import Request, from_pod
@@ -47,12 +49,14 @@ class Desk:
         spent: Spent | None = None,
         left_out: Told = lambda rule, cause: None,
         deadline: float = ADMISSION,
+        intents: Callable[[], Index] = Index,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._state = state
         self._policy = policy
         self._reservations = reservations
         self._spent = spent or Spent()
+        self._intents = intents
         self._now = now
         self._in_turn, self._beside = InTurn(left_out, deadline), Beside(left_out)
         self._names = shape.Names.of(policy)
@@ -84,6 +88,7 @@ class Desk:
         if view is not self._view or old is not self._old or len(self._prepared) >= _ROOM:
             self._view, self._old, self._prepared = view, old, {}
         key = shape.key_of(pod, review.namespace, view, self._policy, self._names)
+        key += shape.consumers_of(pod, review.namespace, self._intents())
         prepared = self._prepared.get(key)
         if prepared is None or prepared.spent:
             if prepared is not None:
@@ -129,7 +134,18 @@ class Desk:
 
     def _request(self, pod: dict[str, Any], view: View, namespace: str) -> Request:
         record = objects.pod_of(pod)
-        return from_pod(pod, record, view, namespace=namespace, cluster=view.cluster, policy=self._policy)
+        read = partial(from_pod, view=view, namespace=namespace, cluster=view.cluster, policy=self._policy)
+        request = read(pod, record)
+        known = self._intents()
+        if request.left_alone or not known.consumers:
+            return request
+        containers = [each.get("name") for each in request.spec.get("containers") or ()]
+        owner = (record.owner_kind, record.owner_name)
+        found = known.matching(namespace, record.name, owner, record.labels, containers)
+        if not found:
+            return request
+        asked, changed = admission.ask(request, [known.consumers[number] for number in found], view, self._policy)
+        return replace(request if asked.conflict else read(changed, objects.pod_of(changed)), hpa=asked)
 
 
 def _kept(

@@ -21,6 +21,7 @@ from jobs.service.desk import Desk
 from jobs.service.disks.desk import DiskDesk
 from jobs.service.disks.live import LiveDisks
 from jobs.service.intents.stored import Intents
+from jobs.service.intents.watched import Watched
 from jobs.service.live import Live
 from jobs.service.metrics import Metrics
 from jobs.service.periodic import Periodic
@@ -83,8 +84,10 @@ class Process:
         self._housekeeping = Periodic("housekeeping", _HOUSEKEEPING, self._keep_house(token), finally_=True)
         warming = Warming(lambda: self.state.current.view, policy)
         self._warming = Periodic("warming", _HOUSEKEEPING, warming.work)
+        self.intents = Watched(settings.store.control, cluster)
+        deadline = settings.advice.deadline.total_seconds()
         desk = Desk(
-            self.state, policy, self.reservations, spent, tally.without, settings.advice.deadline.total_seconds()
+            self.state, policy, self.reservations, spent, tally.without, deadline, lambda: self.intents.current
         )
         self.app = create_app(
             Parts(
@@ -97,7 +100,7 @@ class Process:
                 ready=self._ready,
                 metrics=self.metrics,
                 tally=tally,
-                intents=Intents(Control(settings.store.control)),
+                intents=Intents(Control(settings.store.control), self.intents.wake),
                 disks=DiskDesk(settings.disks, cluster, lambda: self.state.current.snapshot, self.disks),
                 token=token,
                 client_ca=serve.client_ca is not None,
@@ -106,13 +109,15 @@ class Process:
 
     def start(self) -> None:
         """Start the threads."""
-        for part in (self.state, self.spool, self._housekeeping, self.live, self._warming, self.disks):
+        parts = (self.state, self.spool, self._housekeeping, self.live, self._warming, self.disks, self.intents)
+        for part in parts:
             if part is not None:
                 part.start()
 
     def close(self) -> None:
         """Stop the threads; decisions that wait are written first."""
-        for part in (self._warming, self.disks, self.live, self.state, self.spool, self._housekeeping):
+        parts = (self.intents, self._warming, self.disks, self.live, self.state, self.spool, self._housekeeping)
+        for part in parts:
             if part is not None:
                 part.close()
         self._history.close()

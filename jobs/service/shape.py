@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from pipeline.objects import EPOCH
 from pipeline.records import Pod
+from rules.hpa.admission import Index
 from rules.identity import Identity, identify
 from rules.owners import prewarm
 from rules.policy import Policy
@@ -34,6 +35,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class _Container(msgspec.Struct):
+    name: str | None = None
     resources: msgspec.Raw = _NULL
 
 
@@ -120,6 +122,19 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
         bytes(spec.resources),
         *[bytes(each.resources) for each in spec.containers or ()],
     )
+
+
+def consumers_of(pod: Admitted, namespace: str, known: Index) -> tuple[object, ...]:
+    """Return what stored intents make the answer depend on: which consumers *pod* is, and its containers' names."""
+    if not known.consumers:
+        return ()
+    metadata = pod.metadata
+    owner = _controller(metadata.owner_references)
+    containers = tuple(each.name for each in pod.spec.containers or ())
+    found = known.matching(
+        namespace, pod.name, (owner.kind or "", owner.name or ""), metadata.labels or {}, containers
+    )
+    return (known.version, found, containers) if found else ()
 
 
 def _seen(

@@ -112,7 +112,7 @@ def warnings(spec: Mapping[str, Any], needs: Needs, what: str) -> Iterator[str]:
         name = str(each.get("name"))
         wanted = needs.containers.get(name, {})
         if any(resource.startswith("hugepages-") for resource in wanted) and not (
-            _amounts(each, _REQUESTS).keys() & {"cpu", "memory"}
+            stated(each, _REQUESTS).keys() & {"cpu", "memory"}
         ):
             yield f"{what}: container {name}: huge pages need a request of cpu or memory in the same container"
         least, most = wanted.get("cpu", (0, None))
@@ -136,7 +136,7 @@ def exclusive(spec: Mapping[str, Any], container: str) -> bool:
     """Whether a kubelet that pins cores (CPU manager, static policy) would give *container* cores of its own."""
     for each in containers(spec):
         if each.get("name") == container:
-            cpu = _amounts(each, _REQUESTS).get("cpu", 0)
+            cpu = stated(each, _REQUESTS).get("cpu", 0)
             return _guaranteed(spec) and cpu > 0 and cpu % 1000 == 0
     return False
 
@@ -148,15 +148,16 @@ def _guaranteed(spec: Mapping[str, Any]) -> bool:
 
 
 def _bounded(container: Mapping[str, Any]) -> bool:
-    limits = _amounts(container, _LIMITS)
-    requests = {**limits, **_amounts(container, _REQUESTS)}
+    limits = stated(container, _LIMITS)
+    requests = {**limits, **stated(container, _REQUESTS)}
     return all(limits.get(name, 0) > 0 and requests[name] == limits[name] for name in ("cpu", "memory"))
 
 
-def _amounts(container: Mapping[str, Any], side: str) -> dict[str, int]:
-    stated = (container.get("resources") or {}).get(side) or {}
+def stated(container: Mapping[str, Any], side: str) -> dict[str, int]:
+    """Return what a container states on one *side*, ``requests`` or ``limits``."""
+    given = (container.get("resources") or {}).get(side) or {}
     return {
         name: amounts.stated(name, amount, f"container {container.get('name')}: resources.{side}.{name}")
-        for name, amount in stated.items()
+        for name, amount in given.items()
         if amount is not None
     }

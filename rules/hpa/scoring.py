@@ -69,7 +69,7 @@ def _grant(fleet: Fleet, loads: Sequence[Workload], scored: Scored, weights: Seq
         possible |= np.where(there & (alone == YES), 1 << number, 0)
     for pattern in np.unique(possible).tolist():
         open_: Mask = there & (possible == pattern)
-        for bits in _subsets(pattern, weights):
+        for bits in subsets(pattern, weights):
             if not bits or not open_.any():
                 break
             fits = open_ & (_with(fleet, loads, scored, bits) == YES)
@@ -78,7 +78,7 @@ def _grant(fleet: Fleet, loads: Sequence[Workload], scored: Scored, weights: Seq
             open_ &= ~fits
 
 
-def _subsets(pattern: int, weights: Sequence[int]) -> Iterator[int]:
+def subsets(pattern: int, weights: Sequence[int]) -> Iterator[int]:
     """Yield the combinations of the wishes in *pattern*, the largest sum of weights first."""
     members = [number for number in range(len(weights)) if pattern >> number & 1]
     if len(members) > WISHES:
