@@ -132,7 +132,7 @@ class World:
             clusters=("c1",),
             models={},
             attribution={},
-            tables={name: pa.Table.from_pylist(rows, TABLES[name]) for name, rows in tables.items()},
+            tables={name: pa.Table.from_pylist(tables.get(name, []), schema) for name, schema in TABLES.items()},
         )
 
     def _node(self, each: Node) -> dict[str, Any]:
