@@ -232,6 +232,17 @@ class AdviceSettings(Group):
     )
 
 
+class HostsSettings(Group):
+    deadline: Span = Field(timedelta(seconds=5), description="how long to search for a placement of a stream job")
+    change_nodes: bool = Field(
+        False, description="let the service label and taint nodes for the host pools of stream jobs"
+    )
+    reconcile: Span = Field(
+        timedelta(minutes=1),
+        description="how often nodes are brought back to what stored jobs ask for, if they may be",
+    )
+
+
 class ServeSettings(Group):
     cluster: str | None = Field(
         None, description="the cluster whose pods are admitted; default: the only one configured"
@@ -274,6 +285,7 @@ class Settings(BaseSettings):
     schedule: ScheduleSettings = ScheduleSettings()
     learn: LearnSettings = LearnSettings()
     advice: AdviceSettings = AdviceSettings()
+    hosts: HostsSettings = HostsSettings()
     serve: ServeSettings = ServeSettings()
     disks: DiskSettings = DiskSettings()
 

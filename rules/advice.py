@@ -1,7 +1,7 @@
 """What one rule says: a set of nodes, scores, terms for the pod, and reasons with their evidence."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,11 +22,12 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One requirement on labels, of nodes or of pods."""
+    """One requirement on labels, of nodes or of pods; with *field* on a node's ``metadata.name``, its only field."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
+    field: bool = False
 
     @property
     def json(self) -> "Json":
@@ -82,6 +83,15 @@ class PodTerm:
         return Rendered.of(place, term if self.weight is None else {"weight": self.weight, "podAffinityTerm": term})
 
 
+@dataclass(frozen=True, slots=True)
+class PodFields:
+    """What a pod gets beside its affinity: *labels*, *tolerations* as Kubernetes reads them, and its *node*."""
+
+    labels: Mapping[str, str]
+    tolerations: tuple[Json, ...] = ()
+    node: str = ""
+
+
 class Rendered(msgspec.Struct, frozen=True, gc=False):
     """A term in JSON, its `fingerprint`, and the list of `emission.Additions` that it belongs to.
 
@@ -123,7 +133,7 @@ def _print(encoded: bytes) -> str:
     return hashlib.sha256(encoded).hexdigest()[:8]
 
 
-Term = NodeNeed | NodeWish | PodTerm | Rendered
+Term = NodeNeed | NodeWish | PodTerm | PodFields | Rendered
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rules.advice import Advice, NodeNeed, NodeWish, Reason, Rendered, Term
+from rules.advice import Advice, NodeNeed, NodeWish, PodFields, Reason, Rendered, Term
 from rules.affinity.emission import additions
 from rules.affinity.merge import merge
 from rules.affinity.patch import json_patch
@@ -232,7 +232,7 @@ def _combined(advices: Mapping[str, Advice], view: View, policy: Policy) -> Comb
 def _changeable(pod: Mapping[str, Any]) -> dict[str, Any]:
     """Return of *pod* what an answer may change, and no more."""
     kept: dict[str, Any] = {}
-    for part, fields in (("metadata", ("labels", "annotations")), ("spec", ("affinity",))):
+    for part, fields in (("metadata", ("labels", "annotations")), ("spec", ("affinity", "tolerations", "nodeName"))):
         if part in pod:
             given = pod[part]
             kept[part] = given if given is None else {name: given[name] for name in fields if name in given}
@@ -240,8 +240,8 @@ def _changeable(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _required(term: Term) -> bool:
-    if isinstance(term, (NodeNeed, NodeWish)):
-        return isinstance(term, NodeNeed)
+    if isinstance(term, (NodeNeed, NodeWish, PodFields)):
+        return not isinstance(term, NodeWish)
     return term.required if isinstance(term, Rendered) else term.weight is None
 
 

@@ -16,6 +16,7 @@ from jobs.cli.collecting import register as collecting
 from jobs.cli.common import BAD, DONE, PARTLY, warn
 from jobs.cli.disks import register as disks
 from jobs.cli.hardware import register as hardware
+from jobs.cli.hosting import register as hosting
 from jobs.cli.learning import register as learning
 from jobs.cli.listing import register as listing
 from jobs.cli.regions import register as regions
@@ -36,7 +37,7 @@ app = typer.Typer(
 )
 
 #: One line a file of commands.
-for _register in (collecting, learning, answering, listing, serving, regions, hardware, disks):
+for _register in (collecting, learning, answering, listing, serving, regions, hardware, disks, hosting):
     _register(app)
 
 

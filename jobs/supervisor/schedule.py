@@ -27,6 +27,9 @@ def plan(settings: Settings, config_path: Path | None) -> list[Job]:
     if not every:
         return []
     jobs = [_job(name, (*config, "collect", name), span, schedule.job_limit) for name, span in every.items()]
+    if "nodes" in every and settings.hosts.change_nodes:
+        reconcile = (*config, "hosts", "reconcile", "--change-nodes")
+        jobs.append(_job("hosts", reconcile, settings.hosts.reconcile, schedule.job_limit))
     return [*jobs, _job("learn", (*config, "learn"), schedule.learn, schedule.job_limit, after_first=True)]
 
 

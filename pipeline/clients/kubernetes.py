@@ -82,13 +82,15 @@ class KubernetesClient:
         """Return the body of one object or endpoint."""
         return self._read(path, parameters)
 
-    def send(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
+    def send(
+        self, method: str, path: str, body: bytes | None = None, kind: str = "application/json", **parameters: str
+    ) -> bytes:
         """Write: POST, PUT, PATCH or DELETE *body* of media type *kind*, once; return the answer's body.
 
         A refusal is a `Permanent` or `Temporary` with the reason ``status_409`` and the like. After any other
         `Temporary` the write may have been done or not.
         """
-        return self._read(path, {}, _Write(method, body, kind))
+        return self._read(path, parameters, _Write(method, body, kind))
 
     def list(self, path: str, *, label_selector: str = "", field_selector: str = "") -> Listing:
         """List every object under *path*, all pages of one consistent answer.

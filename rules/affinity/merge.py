@@ -5,7 +5,7 @@ an added term would weaken their rule. A term without any requirement matches no
 it it would begin to match. Preferred terms go behind the user's own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rules.advice import Json, Rendered, fingerprint
@@ -13,6 +13,7 @@ from rules.affinity.emission import Additions
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_PARTS: Final = ("matchExpressions", "matchFields")
 #: Where in an affinity the lists of `Additions` belong.
 _LISTS: Final = (
     ("nodeAffinity", _PREFERRED, "node_preferred"),
@@ -23,12 +24,15 @@ _LISTS: Final = (
 )
 
 
-def merge(pod: Mapping[str, Any], added: Additions, *, prefix: str, decision: str, raw: bool = False) -> Json:
+def merge(
+    pod: Mapping[str, Any], added: Additions, *, prefix: str | None, decision: str = "", raw: bool = False
+) -> Json:
     """Return *pod* with *added* in it; *pod* itself is not changed.
 
     The annotation ``{prefix}/applied`` holds the fingerprints of what was added, by which a later run takes its own
     earlier terms out again; ``{prefix}/decision`` names the decision, and is kept where the run changes nothing. With
-    *raw* our terms stand in it as JSON text, which is quicker, and good for encoding alone.
+    *raw* our terms stand in it as JSON text, which is quicker, and good for encoding alone. *prefix* None leaves no
+    note: what is added is the pod's own from then on.
     """
     metadata, spec = _object(pod, "metadata"), _object(pod, "spec")
     annotations, labels = _object(metadata, "annotations"), _object(metadata, "labels")
@@ -39,7 +43,9 @@ def merge(pod: Mapping[str, Any], added: Additions, *, prefix: str, decision: st
             labels.pop(key, None)
         else:
             labels[key] = value
-    if ours or any(added.labels.values()) or added.alternatives:
+    if prefix is None:
+        pass
+    elif ours or any(added.labels.values()) or added.alternatives:
         annotations[f"{prefix}/applied"] = ",".join(ours)
         annotations.setdefault(f"{prefix}/decision", decision)
     else:
@@ -49,11 +55,15 @@ def merge(pod: Mapping[str, Any], added: Additions, *, prefix: str, decision: st
     _put(metadata, "labels", labels)
     _put(metadata, "annotations", annotations)
     _put(spec, "affinity", affinity)
+    if more := [each for each in added.tolerations if each not in (spec.get("tolerations") or [])]:
+        spec["tolerations"] = [*(spec.get("tolerations") or []), *more]
+    if added.node:
+        spec["nodeName"] = added.node
     _put(merged, "metadata", metadata)
     _put(merged, "spec", spec)
     if merged == pod:
         return merged
-    if f"{prefix}/decision" in annotations:
+    if prefix is not None and f"{prefix}/decision" in annotations:
         annotations[f"{prefix}/decision"] = decision
     return merged
 
@@ -85,23 +95,25 @@ def _affinity(affinity: Json, added: Additions, earlier: frozenset[str], raw: bo
     return affinity, ours
 
 
-def _required(standing: Mapping[str, Any] | None, alternatives: Iterable[Sequence[Json]]) -> Json:
+def _required(standing: Mapping[str, Any] | None, ours: Sequence[Json]) -> Json:
     """Return the user's required node terms, each with each of our alternatives."""
-    ours = [list(alternative) for alternative in alternatives]
     if standing is None:
-        return {"nodeSelectorTerms": [{"matchExpressions": each} for each in ours]}
+        return {"nodeSelectorTerms": [dict(each) for each in ours]}
     terms: list[Any] = []
     for term in standing.get("nodeSelectorTerms") or []:
-        own = (term or {}).get("matchExpressions") or []
-        matches_nothing = not own and not (term or {}).get("matchFields")
-        if matches_nothing or any(all(each in own for each in alternative) for alternative in ours):
+        own = {part: (term or {}).get(part) or [] for part in _PARTS}
+        if not any(own.values()) or any(
+            all(each in own[part] for part, wanted in alternative.items() for each in wanted) for alternative in ours
+        ):
             terms.append(term)
             continue
-        terms += [
-            {**term, "matchExpressions": [*own, *(each for each in alternative if each not in own)]}
-            for alternative in ours
-        ]
+        terms += [{**term, **_both(own, alternative)} for alternative in ours]
     return {**standing, "nodeSelectorTerms": terms}
+
+
+def _both(own: Mapping[str, Sequence[Json]], ours: Mapping[str, Sequence[Json]]) -> Json:
+    """Return the parts of a node term that asks for all that *own* and *ours* ask for."""
+    return {part: [*own[part], *(each for each in wanted if each not in own[part])] for part, wanted in ours.items()}
 
 
 def _object(parent: Mapping[str, Any], key: str) -> Json:

@@ -15,7 +15,8 @@ from rules.view import View
 
 Tolerations = tuple[Mapping[str, object], ...]
 
-_CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+#: The taint that a cordoned node has for the scheduler.
+CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 def usable(request: Request, view: View, policy: Policy) -> Advice:
@@ -27,7 +28,7 @@ def usable(request: Request, view: View, policy: Policy) -> Advice:
 
 def _usable(nodes: Nodes, tolerations: Tolerations) -> Advice:
     tainted = ~tolerated(nodes, tolerations)
-    cordoned = ~nodes.schedulable & bool(_untolerated((_CORDONED,), tolerations))
+    cordoned = ~nodes.schedulable & bool(untolerated((CORDONED,), tolerations))
     reasons = tuple(
         Reason("usable", f"{count} of {len(nodes)} nodes {why}")
         for count, why in (
@@ -42,11 +43,12 @@ def _usable(nodes: Nodes, tolerations: Tolerations) -> Advice:
 
 def tolerated(nodes: Nodes, tolerations: Tolerations) -> Mask:
     """Return the nodes without a taint that *tolerations* do not tolerate."""
-    clean = np.array([not _untolerated(taints, tolerations) for taints in nodes.taints], dtype=np.bool_)
+    clean = np.array([not untolerated(taints, tolerations) for taints in nodes.taints], dtype=np.bool_)
     return clean[nodes.taint_of] if len(clean) else np.ones(len(nodes), dtype=np.bool_)
 
 
-def _untolerated(taints: Iterable[Taint], tolerations: Tolerations) -> list[Taint]:
+def untolerated(taints: Iterable[Taint], tolerations: Tolerations) -> list[Taint]:
+    """Return those of *taints* that keep a pod with *tolerations* off a node."""
     return [
         taint
         for taint in taints

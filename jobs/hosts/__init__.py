@@ -1,0 +1,1 @@
+"""Host constraints at work: jobs and nodes are read, plans stored, pods created and nodes changed."""

@@ -1,0 +1,87 @@
+"""Submitted jobs in the control store: by cluster and name, which no two of a cluster share."""
+
+import sqlite3
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from featurestore.store import control
+from featurestore.store.control import Control
+from pipeline.errors import BadInput
+from rules.hosts.model import Job
+from rules.hosts.plan import Plan
+from rules.hosts.pods import PodRules
+
+KIND: Final = "host-job"
+
+
+class StoredJob(msgspec.Struct, frozen=True):
+    """A submitted job: its *document*, the nodes chosen for its *pools*, and what each PE's pod gets."""
+
+    cluster: str
+    job: str
+    namespace: str
+    document: Any
+    pools: Mapping[str, tuple[str, ...]]
+    rules: Mapping[str, PodRules]
+
+
+def keep(store: Control, cluster: str, plan: Plan, document: object, at: datetime) -> None:
+    """Store *plan*; a job that is stored as it is stays untouched. Raises `BadInput` as `known` does."""
+    job = plan.job
+    rules = {str(pe): rules for pe, rules in plan.rules.items()}
+    body = msgspec.to_builtins(StoredJob(cluster, job.name, job.namespace, document, plan.pools, rules))
+
+    def write(con: sqlite3.Connection) -> None:
+        found = control.get(con, KIND, _name(cluster, job.name))
+        _same_namespace(None if found is None else _read(found.body), job)
+        if found is None or found.body != body:
+            control.put(con, KIND, _name(cluster, job.name), body, at)
+
+    store.write(write)
+
+
+def known(store: Control, cluster: str, job: Job) -> StoredJob | None:
+    """Return what is stored of *job*; raises `BadInput` where another namespace has a job of its name.
+
+    Labels and taints of nodes know a job by its name alone.
+    """
+    found = get(store, cluster, job.name)
+    _same_namespace(found, job)
+    return found
+
+
+def get(store: Control, cluster: str, name: str) -> StoredJob | None:
+    """Return the job *name*, None where there is none; a store that is not there yet holds none."""
+    if not store.path.exists():
+        return None
+    found = store.read(lambda con: control.get(con, KIND, _name(cluster, name)))
+    return None if found is None else _read(found.body)
+
+
+def every(store: Control, cluster: str) -> list[StoredJob]:
+    """Return all jobs of *cluster*, in order of name."""
+    if not store.path.exists():
+        return []
+    found = [_read(each.body) for each in store.read(lambda con: control.listed(con, KIND))]
+    return [each for each in found if each.cluster == cluster]
+
+
+def forget(store: Control, cluster: str, name: str) -> bool:
+    """Remove the job *name*; returns whether there was one."""
+    return store.path.exists() and store.write(lambda con: control.delete(con, KIND, _name(cluster, name)))
+
+
+def _name(cluster: str, job: str) -> str:
+    return f"{cluster}/{job}"
+
+
+def _read(body: object) -> StoredJob:
+    return msgspec.convert(body, StoredJob)
+
+
+def _same_namespace(found: StoredJob | None, job: Job) -> None:
+    if found is not None and found.namespace != job.namespace:
+        raise BadInput(f"job {job.name}: is in namespace {found.namespace} already, and no two share a name")

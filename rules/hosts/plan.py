@@ -1,0 +1,116 @@
+"""One answer for one job: the nodes of its pools and what each pod gets, or every reason why it cannot be placed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rules.hosts import conflicts, contradictions
+from rules.hosts.cluster import Cluster
+from rules.hosts.model import Conflict, Job, Pe, PeId, conflict, told
+from rules.hosts.pods import PodRules, emitted
+from rules.hosts.pools import Kept, candidates, kept, preferred
+from rules.hosts.problem import Places, Solve, solved
+from rules.hosts.search import by_turns
+from rules.hosts.units import Unit, beside_others, pools_of, units
+
+#: So many tokens are left out in turn to find which are to blame; with more all are told.
+_BLAMED = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """*pools* are the nodes chosen for each, in order; *rules* is what each pod gets, in the order of the PEs."""
+
+    job: Job
+    pools: Mapping[str, tuple[str, ...]]
+    rules: Mapping[PeId, PodRules]
+
+    @property
+    def order(self) -> list[PeId]:
+        """The order in which to create the pods: those with the fewest nodes to go to first."""
+        return [pe for pe, _ in sorted(self.rules.items(), key=lambda each: each[1].freedom)]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why the job cannot be placed."""
+
+    conflicts: tuple[Conflict, ...]
+
+
+def plan(job: Job, cluster: Cluster, solve: Solve, before: Kept | None = None) -> Plan | Refused:
+    """Place *job* on *cluster*.
+
+    *before* are the nodes that pools had when the job was submitted last; without it the nodes' labels tell. Exact:
+    what is planned has a placement, what is refused has none, but for ``undecided``, where *solve* ran out of time.
+    """
+    open_to = {pool.name: candidates(job, cluster, pool) for pool in job.pools.values()}
+    spots, wrong = conflicts.spots(job, cluster, open_to)
+    found = [*conflicts.of_operators(job), *conflicts.of_pools(job, cluster, open_to), *wrong]
+    known = {pe for each in found for pe in each.pes}
+    placed = units(job, cluster, spots)
+    if job.by_token:
+        for unit in placed:
+            unit.nodes &= beside_others(job, cluster, unit)
+    for unit in placed:
+        if not {pe.id for pe in unit.pes} <= known:
+            found += contradictions.within(job, unit)
+    sound = [unit for unit in placed if unit.nodes]
+    found += contradictions.between(cluster, sound)
+    told_of = {token for each in found for token in each.tokens}
+    if not any(each.conflict == "isolation-and-shared-host" for each in found):
+        found += contradictions.crowded(job, sound, told_of)
+    if found:
+        return Refused(tuple(dict.fromkeys(found)))
+    chosen = _chosen(job, cluster, {pool.name: open_to[pool.name] for pool in pools_of(job)}, before, placed, solve)
+    if isinstance(chosen, Refused):
+        return chosen
+    names = {name: tuple(cluster.names[node] for node in nodes) for name, nodes in chosen.items()}
+    return Plan(job, names, emitted(job, cluster, placed))
+
+
+def _chosen(
+    job: Job, cluster: Cluster, open_to: Mapping[str, int], before: Kept | None, placed: Sequence[Unit], solve: Solve
+) -> Mapping[str, Sequence[int]] | Refused:
+    pools = pools_of(job)
+    wanted = preferred(job, cluster, open_to, before if before is not None else kept(job, cluster), placed)
+    whole = all(len(wanted[pool.name]) == pool.size for pool in pools)
+    if whole and by_turns(placed, wanted, [pool.name for pool in pools if pool.exclusive]):
+        return wanted
+    places = Places(tuple(pools), open_to, wanted)
+    answer = solved(placed, places, solve)
+    if answer == "undecided":
+        message = "whether there is a placement could not be decided in time"
+        return Refused((conflict("undecided", job.pes, _tokens(placed), message),))
+    if isinstance(answer, str):
+        return Refused((_blamed(job, placed, places, solve),))
+    return answer
+
+
+def _blamed(job: Job, placed: Sequence[Unit], places: Places, solve: Solve) -> Conflict:
+    """Leave out each token and each isolation without which there is still no placement; the rest are to blame."""
+    tokens = _tokens(placed)
+    isolated = tuple(dict.fromkeys(name for unit in placed for name in unit.isolated))
+    for each in (*tokens, *isolated) if len(tokens) + len(isolated) <= _BLAMED else ():
+        fewer = tuple(token for token in tokens if token != each), tuple(name for name in isolated if name != each)
+        if solved(_only(placed, *fewer), places, solve) == "impossible":
+            tokens, isolated = fewer
+    pes: Sequence[Pe] = contradictions.involved(placed, tokens, isolated) or job.pes
+    causes = [f'hostExlocation("{token}")' for token in tokens] + [f"hostIsolation of {name}" for name in isolated]
+    causes += [f"pool {pool.name}" for pool in places.pools]
+    message = f"no placement meets all of {', '.join(causes) or 'the hosts'} for {told(pes)}"
+    return conflict("infeasible", pes, tokens, message)
+
+
+def _only(placed: Sequence[Unit], tokens: Sequence[str], isolated: Sequence[str]) -> list[Unit]:
+    return [
+        replace(
+            unit,
+            exlocations=tuple(each for each in unit.exlocations if each in tokens),
+            isolated=tuple(each for each in unit.isolated if each in isolated),
+        )
+        for unit in placed
+    ]
+
+
+def _tokens(placed: Sequence[Unit]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(token for unit in placed for token in unit.exlocations))
