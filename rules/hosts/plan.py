@@ -7,7 +7,7 @@ from rules.hosts import conflicts, contradictions
 from rules.hosts.cluster import Cluster
 from rules.hosts.model import Conflict, Job, Pe, PeId, conflict, told
 from rules.hosts.pods import PodRules, emitted
-from rules.hosts.pools import Kept, candidates, kept, preferred
+from rules.hosts.pools import Kept, candidates, kept, preferred, settled
 from rules.hosts.problem import Places, Solve, solved
 from rules.hosts.search import by_turns
 from rules.hosts.units import Unit, beside_others, pools_of, units
@@ -64,7 +64,8 @@ def plan(job: Job, cluster: Cluster, solve: Solve, before: Kept | None = None) -
     chosen = _chosen(job, cluster, {pool.name: open_to[pool.name] for pool in pools_of(job)}, before, placed, solve)
     if isinstance(chosen, Refused):
         return chosen
-    names = {name: tuple(cluster.names[node] for node in nodes) for name, nodes in chosen.items()}
+    places = settled(job, chosen).items()
+    names = {name: tuple(cluster.names[node] for node in nodes) for name, nodes in places}
     return Plan(job, names, emitted(job, cluster, placed))
 
 

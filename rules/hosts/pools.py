@@ -84,6 +84,16 @@ def preferred(
     return chosen
 
 
+def settled(job: Job, chosen: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """Put nodes in order in those places of *chosen* whose index nobody uses: the labels of nodes do not tell it."""
+    used = {(host.pool, host.index) for pe in job.pes for host in pe.hosts}
+    found = {}
+    for name, nodes in chosen.items():
+        rest = iter(sorted(node for index, node in enumerate(nodes) if (name, index) not in used))
+        found[name] = tuple(node if (name, index) in used else next(rest) for index, node in enumerate(nodes))
+    return found
+
+
 def _named(units: Sequence[Unit]) -> NodeSet:
     """Return the nodes that some unit names outside of pools: an exclusive pool had better not have them."""
     nodes = 0

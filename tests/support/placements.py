@@ -15,16 +15,12 @@ Chosen = Mapping[str, tuple[str, ...]]
 Placement = tuple[str, ...]
 
 
-def placements(job: Job, nodes: Sequence[HostNode], chosen: Chosen | None = None) -> set[Placement]:
-    """Every node for every PE that meets *job*, over all choices of pools or for one that was *chosen*."""
-    names = [each.node.name for each in nodes]
-    choices = [chosen] if chosen is not None else list(_choices(job, nodes))
-    found = set()
-    for choice in choices:
-        for where in product(names, repeat=len(job.pes)):
-            if _meets(job, nodes, choice, where):
-                found.add(where)
-    return found
+def placements(job: Job, nodes: Sequence[HostNode], chosen: Chosen | None = None) -> Iterator[Placement]:
+    """Yield the ways to give a node to every PE that meet *job*, with any choice of pools or the *chosen* one."""
+    for choice in [chosen] if chosen is not None else _choices(job, nodes):
+        for where in product(*(_allowed(job, nodes, choice, pe) for pe in job.pes)):
+            if _meets(job, choice, where):
+                yield where
 
 
 def _choices(job: Job, nodes: Sequence[HostNode]) -> Iterator[Chosen]:
@@ -53,42 +49,36 @@ def _tagged(labels: Mapping[str, str], pool: Pool) -> bool:
     return all(f"streams.ibm.com/hostpool.{tag}" in labels for tag in pool.tags)
 
 
-def _meets(job: Job, nodes: Sequence[HostNode], chosen: Chosen, where: Placement) -> bool:
-    by_name = {each.node.name: each.node for each in nodes}
+def _allowed(job: Job, nodes: Sequence[HostNode], chosen: Chosen, pe: Pe) -> list[str]:
+    """The nodes that one PE could be on, whatever the others do."""
+    found = {each.node.name for each in nodes if each.node.ready and not each.node.taints}
+    for operator in pe.operators:
+        exlocations = [token for each in pe.operators for token in each.placement.exlocations]
+        if len(operator.placement.hosts) > 1 or len(exlocations) != len(set(exlocations)):
+            return []
+        for host in operator.placement.hosts:
+            pool = job.pools.get(host.pool)
+            ordered = () if pool is None else pool.hosts or chosen.get(pool.name, ())
+            if pool is None:
+                found &= {host.name}
+            elif host.index is not None:
+                found &= {ordered[host.index]} if host.index < len(ordered) else set()
+            else:
+                found &= set(ordered) or {each.node.name for each in nodes if _tagged(each.node.labels, pool)}
+    return sorted(found)
+
+
+def _meets(job: Job, chosen: Chosen, where: Placement) -> bool:
+    """Whether PEs that are each where they could be go together."""
     group = _groups(job.pes)
     for at, (pe, name) in enumerate(zip(job.pes, where, strict=True)):
-        node = by_name[name]
-        if not node.ready or node.taints:
-            return False
-        for operator in pe.operators:
-            if len(operator.placement.hosts) > 1:
-                return False
-            for host in operator.placement.hosts:
-                pool = job.pools.get(host.pool)
-                if pool is None:
-                    allowed = {host.name}
-                elif host.index is not None:
-                    ordered = pool.hosts or chosen.get(pool.name, ())
-                    if host.index >= len(ordered):
-                        return False
-                    allowed = {ordered[host.index]}
-                else:
-                    tagged = [each.node.name for each in nodes if _tagged(each.node.labels, pool)]
-                    allowed = set(pool.hosts or chosen.get(pool.name) or tagged)
-                if name not in allowed:
-                    return False
-        exlocations = [token for each in pe.operators for token in each.placement.exlocations]
-        if len(exlocations) != len(set(exlocations)):
-            return False
         for other, there in list(zip(job.pes, where, strict=True))[at + 1 :]:
             if name != there and set(pe.colocations) & set(other.colocations):
                 return False
             if name == there and (pe.isolated or other.isolated or set(pe.exlocations) & set(other.exlocations)):
                 return False
         for pool in job.pools.values():
-            users = {
-                each for pe, each in zip(job.pes, group, strict=True) if any(h.pool == pool.name for h in pe.hosts)
-            }
+            users = {group[of] for of, pe in enumerate(job.pes) if any(each.pool == pool.name for each in pe.hosts)}
             if pool.exclusive and name in chosen[pool.name] and group[at] not in users:
                 return False
     return True
