@@ -34,6 +34,7 @@ from pipeline.collectors import (
     usage_pods,
     workflows,
 )
+from pipeline.errors import BadInput
 from pipeline.mangling import Index
 from pipeline.records import Batch, Window
 from rules.policy import Policy
@@ -87,6 +88,18 @@ def kubernetes(settings: KubernetesSettings) -> KubernetesClient:
     return KubernetesClient(
         kubeconfig=settings.kubeconfig, context=settings.context, page=settings.page, timeout=settings.timeout
     )
+
+
+def kubernetes_of(settings: Settings, cluster: str) -> KubernetesClient:
+    """Connect to the API server of *cluster*: as it is configured, and as usual where no cluster is."""
+    given = next((each for each in settings.clusters if each.name == cluster), None)
+    if given is None and settings.clusters:
+        names = ", ".join(each.name for each in settings.clusters)
+        raise BadInput(f"--cluster: {cluster!r} is not one of {names}")
+    found = given.kubernetes if given is not None else KubernetesSettings()
+    if found is None:
+        raise BadInput(f"clusters.kubernetes: cluster {cluster} has none")
+    return kubernetes(found)
 
 
 def prometheus(settings: PrometheusSettings) -> PrometheusClient:

@@ -9,6 +9,7 @@ from msgspec import structs
 from pipeline.records import Action, Labels, Pod, PodSelection, Spread, Workflow
 from rules import relations, shape
 from rules.functions import HIGH, LEVELS, MEDIUM, RESOURCES, importance
+from rules.hosts.podrules import PodRules, of_pod
 from rules.identity import Identity, identify
 from rules.labels import label_value
 from rules.owners import prewarm
@@ -75,7 +76,8 @@ class Request:
     are the workflow's extra resources. *profile* holds the declared level (0..2) by resource. *elsewhere* names the
     other cluster that the workflow is meant for, *left_alone* why the pod gets no rules at all. *beside*, *apart* and
     *spread* are its own required rules about other pods. Without *labelled* it gets none of one's own labels. *hpa*
-    is what intents ask of it; *pod* and *requests* are then what they make of it.
+    is what intents ask of it; *pod* and *requests* are then what they make of it. *hosts* is what it gets as a
+    PE of a stream job.
     """
 
     pod: Mapping[str, Any]
@@ -106,6 +108,7 @@ class Request:
     spread: tuple[Spread, ...] = ()
     labelled: bool = True
     hpa: Asked | None = None
+    hosts: PodRules | None = None
 
     @property
     def strict(self) -> bool:
@@ -142,6 +145,8 @@ def from_pod(
     Raises `BadInput` where the pod's own affinity has no shape that could be read.
     """
     shape.check(pod, record.name or "without a name")
+    if (placed := of_pod(view.hosts, namespace, record.labels)) is not None:
+        record = placed.onto(record)
     identity = identify(record, view, namespace, policy)
     workflow, action = identity.workflow, identity.action
     elsewhere = workflow.cluster if workflow and workflow.cluster not in ("", cluster) else ""
@@ -165,6 +170,7 @@ def from_pod(
         apart=_within(record.apart, record.namespace, namespace),
         spread=record.spread,
         elsewhere=elsewhere,
+        hosts=placed,
         **(_demands(workflow, action, identity) if workflow and action else {}),
     )
 

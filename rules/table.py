@@ -20,6 +20,7 @@ from rules.affinity.service import service
 from rules.affinity.unknown import unknown
 from rules.affinity.usable import usable
 from rules.affinity.workflow import workflow
+from rules.hosts.rule import hosts
 from rules.hpa.rule import hpa
 
 #: ``fact``: what the scheduler knows itself. ``stated``: what pod or workflow demand. ``learned``: what rests on
@@ -33,6 +34,7 @@ RULES: Final[Mapping[str, tuple[Ground, Rule]]] = {
     "own": ("stated", own),
     "hardware": ("stated", hardware),
     "hpa": ("stated", hpa),
+    "hosts": ("stated", hosts),
     "workflow": ("stated", workflow),
     "preferred_hardware": ("load", preferred_hardware),
     "service": ("load", service),

@@ -18,6 +18,7 @@ from featurestore.snapshot import Snapshot
 from pipeline.records import Node, Pod, Workflow
 from rules import tables
 from rules.functions import CompanyMedians, Functions, Latencies, Pairs, Rows, with_unlearned
+from rules.hosts.podrules import HostRules
 from rules.memo import Memo
 from rules.nodes import Nodes, columns, with_held
 from rules.owners import Owners
@@ -53,8 +54,8 @@ class Learned:
 class View:
     """Everything that a decision looks at, frozen at *at*; *created* and *version* are the snapshot's.
 
-    *medians* are those by company, *company* is what each node's is now (`featurestore.company`). *memo* keeps what
-    was worked out from this view.
+    *medians* are those by company, *company* is what each node's is now (`featurestore.company`). *hosts* is what
+    pods of submitted stream jobs get. *memo* keeps what was worked out from this view.
     """
 
     cluster: str
@@ -74,6 +75,7 @@ class View:
     services: Services
     standing: Standing
     company: Rows
+    hosts: HostRules = field(default_factory=dict)
     memo: Memo = field(default_factory=Memo)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from jobs.cli.common import DONE, NO, PARTLY, Cluster, Output, settings, utc_now, warn
 from jobs.cli.output import Format, document, rows
-from jobs.config import KubernetesSettings, Settings, admitted
+from jobs.config import Settings, admitted
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
@@ -142,13 +142,7 @@ def _store(held: Settings) -> "Control":
 def _client(held: Settings, cluster: str) -> "KubernetesClient":
     from jobs import wire
 
-    given = next((each for each in held.clusters if each.name == cluster), None)
-    if given is None and held.clusters:
-        raise BadInput(f"--cluster: {cluster!r} is not one of {', '.join(each.name for each in held.clusters)}")
-    kubernetes = given.kubernetes if given is not None else KubernetesSettings()
-    if kubernetes is None:
-        raise BadInput(f"clusters.kubernetes: cluster {cluster} has none; give --nodes")
-    return wire.kubernetes(kubernetes)
+    return wire.kubernetes_of(held, cluster)
 
 
 def _shown(found: "Answer", output: Format) -> str:

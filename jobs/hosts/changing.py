@@ -17,7 +17,9 @@ from rules.hosts.actions import NodeAction
 
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 _MERGE: Final = "application/merge-patch+json"
-_DRY: Final = {"dryRun": "All"}
+#: Objects to what is sent, and what is answered to objects.
+encoded: Final = msgspec.json.encode
+decoded: Final = msgspec.json.decode
 _log = structlog.get_logger(__name__)
 
 
@@ -58,6 +60,11 @@ class Ledger:
         self.made.clear()
 
 
+def asked(dry: bool) -> dict[str, str]:
+    """Return the parameters of a request that, *dry*, only asks whether it could be done."""
+    return {"dryRun": "All"} if dry else {}
+
+
 def nodes(client: KubernetesClient, actions: Iterable[NodeAction], seen: Seen) -> list[Change]:
     """Return the changes of nodes as they were *seen*."""
     records = {each.node.name: each.node for each in seen.nodes}
@@ -94,7 +101,7 @@ def _patch_of(action: NodeAction, version: str) -> Json:
 
 def _patch(client: KubernetesClient, path: str, patch: Json, dry: bool) -> None:
     try:
-        client.send("PATCH", path, patch, kind=_STRATEGIC, **(_DRY if dry else {}))
+        client.send("PATCH", path, encoded(patch), _STRATEGIC, **asked(dry))
     except SourceError as error:
         if error.reason == "status_409":
             raise Temporary("kubernetes", "changed", f"{path}: changed meanwhile, try again") from None
@@ -107,8 +114,8 @@ def pod(client: KubernetesClient, manifest: Json) -> Change:
     path = pods_of(metadata["namespace"])
     return Change(
         f"pod {metadata['name']}",
-        lambda dry: client.send("POST", path, manifest, **(_DRY if dry else {})),
-        lambda: client.send("DELETE", f"{path}/{metadata['name']}", {"gracePeriodSeconds": 0}),
+        lambda dry: client.send("POST", path, encoded(manifest), **asked(dry)),
+        lambda: client.send("DELETE", f"{path}/{metadata['name']}", encoded({"gracePeriodSeconds": 0})),
     )
 
 
@@ -124,18 +131,13 @@ def thing(client: KubernetesClient, path: str, wanted: Json, standing: Mapping[s
     if standing is None:
         return Change(
             what,
-            lambda dry: client.send("POST", path, wanted, **(_DRY if dry else {})),
+            lambda dry: client.send("POST", path, encoded(wanted), **asked(dry)),
             lambda: client.send("DELETE", f"{path}/{name}"),
         )
     before = {part: standing.get(part) for part in ("spec", "status")}
     after = {part: wanted.get(part) for part in ("spec", "status")}
     return Change(
         what,
-        lambda dry: client.send("PATCH", f"{path}/{name}", after, kind=_MERGE, **(_DRY if dry else {})),
-        lambda: client.send("PATCH", f"{path}/{name}", before, kind=_MERGE),
+        lambda dry: client.send("PATCH", f"{path}/{name}", encoded(after), _MERGE, **asked(dry)),
+        lambda: client.send("PATCH", f"{path}/{name}", encoded(before), _MERGE),
     )
-
-
-def decoded(body: bytes) -> Any:
-    """Decode an object that the server answered with."""
-    return msgspec.json.decode(body)

@@ -92,8 +92,8 @@ def removal(client: KubernetesClient, namespace: str, given: Mapping[str, Any]) 
     again = {**given, "metadata": metadata}
     return Change(
         f"HostPool {metadata['name']}",
-        lambda dry: client.send("DELETE", where, **({"dryRun": "All"} if dry else {})),
-        lambda: client.send("POST", path(namespace), again),
+        lambda dry: client.send("DELETE", where, None, **changing.asked(dry)),
+        lambda: client.send("POST", path(namespace), changing.encoded(again)),
     )
 
 

@@ -1,7 +1,7 @@
 """Jobs and nodes as they come: from files, and from a cluster's API."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +43,7 @@ def job_of(file: Path, text: str | None = None) -> tuple[Job, Any]:
 
 def nodes_of(file: Path) -> Seen:
     """Read nodes, and pods beside them, from a file: lists, single objects, several documents."""
-    return seen(_opened(str(file), documents.read(file)), str(file))
+    return seen(opened(documents.read(file)), str(file))
 
 
 def seen(found: Iterable[Mapping[str, Any]], where: str) -> Seen:
@@ -82,23 +82,19 @@ def live(client: KubernetesClient) -> Seen:
     return Seen(tuple(nodes), tuple(pods), versions)
 
 
-def opened(where: str, given: object) -> list[Mapping[str, Any]]:
-    """Return the objects of a list, or of one object."""
-    return list(_opened(where, [given]))
-
-
-def _opened(where: str, found: Sequence[object]) -> Iterator[Mapping[str, Any]]:
+def opened(found: Iterable[object]) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of lists, and single ones; raises `BadInput` at what is none."""
     for each in found:
         if isinstance(each, list):
-            yield from _opened(where, each)
+            yield from opened(each)
         elif not isinstance(each, Mapping):
-            raise BadInput(f"{where}: a {type(each).__name__} where a Kubernetes object should be")
+            raise BadInput(f"a {type(each).__name__} where a Kubernetes object should be")
         elif isinstance(each.get("items"), list):
-            yield from _opened(where, each["items"])
+            yield from opened(each["items"])
         elif each.get("kind") in (None, "Node", "Pod"):
             yield each
         else:
-            raise BadInput(f"{where}: kind {each['kind']}: is no Node")
+            raise BadInput(f"kind {each['kind']}: is no Node")
 
 
 def _decoded(raws: Iterable[msgspec.Raw]) -> Iterator[Mapping[str, Any]]:

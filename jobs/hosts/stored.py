@@ -6,15 +6,17 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+import structlog
 
 from featurestore.store import control
 from featurestore.store.control import Control
 from pipeline.errors import BadInput
 from rules.hosts.model import Job
 from rules.hosts.plan import Plan
-from rules.hosts.pods import PodRules
+from rules.hosts.podrules import PodRules
 
 KIND: Final = "host-job"
+_log = structlog.get_logger(__name__)
 
 
 class StoredJob(msgspec.Struct, frozen=True):
@@ -62,10 +64,15 @@ def get(store: Control, cluster: str, name: str) -> StoredJob | None:
 
 
 def every(store: Control, cluster: str) -> list[StoredJob]:
-    """Return all jobs of *cluster*, in order of name."""
+    """Return all jobs of *cluster*, in order of name; one that cannot be read costs only itself."""
     if not store.path.exists():
         return []
-    found = [_read(each.body) for each in store.read(lambda con: control.listed(con, KIND))]
+    found = []
+    for each in store.read(lambda con: control.listed(con, KIND)):
+        try:
+            found.append(_read(each.body))
+        except BadInput as error:
+            _log.error("stored job left out", error=str(error))
     return [each for each in found if each.cluster == cluster]
 
 
@@ -79,7 +86,11 @@ def _name(cluster: str, job: str) -> str:
 
 
 def _read(body: object) -> StoredJob:
-    return msgspec.convert(body, StoredJob)
+    try:
+        return msgspec.convert(body, StoredJob)
+    except msgspec.ValidationError as error:
+        name = body.get("job") if isinstance(body, dict) else None
+        raise BadInput(f"stored job {name}: written by another version: {error}") from None
 
 
 def _same_namespace(found: StoredJob | None, job: Job) -> None:

@@ -178,4 +178,4 @@ def _tell(client: KubernetesClient, given: Submission, found: Answer) -> None:
         "lastTimestamp": moment,
         "count": 1,
     }
-    client.send("POST", f"/api/v1/namespaces/{job.namespace}/events", event)
+    client.send("POST", f"/api/v1/namespaces/{job.namespace}/events", changing.encoded(event))

@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
 from featurestore.snapshot import Snapshot
-from jobs.service import handlers, openapi
+from jobs.service import handlers, hosts, openapi
 from jobs.service.admission import Admission
 from jobs.service.auth import Auth, Token
 from jobs.service.counts import Tally
@@ -39,6 +39,7 @@ class Parts:
     tally: Tally
     intents: Intents
     disks: DiskDesk
+    hosts: hosts.HostJobs
     token: Token = field(default_factory=lambda: Token(None, None))
     client_ca: bool = False
 
@@ -58,6 +59,7 @@ def create_app(parts: Parts) -> Starlette:
         "openapi": handlers.openapi(document),
         **disks.handlers(parts.disks),
         **intents.handlers(parts.intents),
+        **hosts.handlers(parts.hosts),
     }
     admission = Admission(parts.decide, parts.keep, parts.tally)
     routes: list[BaseRoute] = [

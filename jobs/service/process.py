@@ -6,6 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -20,6 +21,7 @@ from jobs.service.auth import Token
 from jobs.service.desk import Desk
 from jobs.service.disks.desk import DiskDesk
 from jobs.service.disks.live import LiveDisks
+from jobs.service.hosts import HostJobs
 from jobs.service.intents.stored import Intents
 from jobs.service.intents.watched import Watched
 from jobs.service.live import Live
@@ -60,11 +62,13 @@ class Process:
         self.reservations = Reservations()
         self.live = _live(settings, cluster, policy, self.reservations)
         spent = Spent()
+        kubernetes = partial(wire.kubernetes_of, settings, cluster)
+        self.hosts = HostJobs(Control(settings.store.control), cluster, settings.hosts, kubernetes)
         views = Views(cluster, policy, self.reservations, lambda: self.live)
         self.state: State[View] = State(
             settings.store.snapshot,
             cluster,
-            views,
+            self.hosts.around(views),
             self._changes,
             lambda: self.reservations.changes,
             lambda: spent.seconds,
@@ -83,6 +87,7 @@ class Process:
         self.spool = Spool(kept.keep, tally.lost)
         self._housekeeping = Periodic("housekeeping", _HOUSEKEEPING, self._keep_house(token), finally_=True)
         warming = Warming(lambda: self.state.current.view, policy)
+        self._jobs = Periodic("stream jobs", _HOUSEKEEPING, self.hosts.refresh)
         self._warming = Periodic("warming", _HOUSEKEEPING, warming.work)
         self.intents = Watched(settings.store.control, cluster)
         deadline = settings.advice.deadline.total_seconds()
@@ -102,22 +107,27 @@ class Process:
                 tally=tally,
                 intents=Intents(Control(settings.store.control), self.intents.wake),
                 disks=DiskDesk(settings.disks, cluster, lambda: self.state.current.snapshot, self.disks),
+                hosts=self.hosts,
                 token=token,
                 client_ca=serve.client_ca is not None,
             )
         )
 
+    @property
+    def _threads(self) -> tuple[State[View] | Periodic | Live | LiveDisks | Watched | Spool | None, ...]:
+        """What runs beside the server; what writes last is closed last."""
+        watching = (self._jobs, self.intents, self._warming, self.disks, self.live)
+        return (*watching, self.state, self.spool, self._housekeeping)
+
     def start(self) -> None:
         """Start the threads."""
-        parts = (self.state, self.spool, self._housekeeping, self.live, self._warming, self.disks, self.intents)
-        for part in parts:
+        for part in reversed(self._threads):
             if part is not None:
                 part.start()
 
     def close(self) -> None:
         """Stop the threads; decisions that wait are written first."""
-        parts = (self.intents, self._warming, self.disks, self.live, self.state, self.spool, self._housekeeping)
-        for part in parts:
+        for part in self._threads:
             if part is not None:
                 part.close()
         self._history.close()
@@ -143,7 +153,7 @@ class Process:
         return uvicorn.Server(config)
 
     def _changes(self) -> int:
-        return self.live.changes if self.live is not None else 0
+        return self.hosts.changes + (self.live.changes if self.live is not None else 0)
 
     def _keep_house(self, token: Token) -> Callable[[], None]:
         def work() -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from jobs.config import Mode
 from jobs.service.disks.operations import DISKS
+from jobs.service.hostbodies import HostConstraints, HostConstraintsRequest, ReleasedJob
 from jobs.service.intents.operations import INTENTS
 from jobs.service.known import KNOWN
 from jobs.service.operation import Operation
@@ -46,6 +47,23 @@ ROUTES: tuple[Operation, ...] = (
         "recommendations",
         "Where a pod should run: affinity, patch, ranked nodes and reasons; the body is JSON or YAML",
         (RecommendationRequest, dict[str, Any]),
+    ),
+    Operation(
+        "POST",
+        "/v1/host-constraints",
+        "host_constraints",
+        "Submit a stream job: its pods and node changes, or every reason why it cannot be placed; JSON or YAML",
+        (HostConstraintsRequest, dict[str, Any]),
+        HostConstraints,
+        problems=(422,),
+    ),
+    Operation(
+        "DELETE",
+        "/v1/host-constraints/{job}",
+        "host_release",
+        "Release a stream job: the nodes of its pools are given back",
+        answer=ReleasedJob,
+        problems=(404,),
     ),
     _known("functions"),
     _known("interference"),

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from pipeline.objects import EPOCH
 from pipeline.records import Pod
+from rules.hosts.keys import JOB, PREFIX
 from rules.hpa.admission import Index
 from rules.identity import Identity, identify
 from rules.owners import prewarm
@@ -112,6 +113,7 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
         None if annotations is None else annotations is UNSET,
         *[item for item in standing.items() if item[0] in names.labels],
         *_seen(affinity, spread, standing, namespace, view, names),
+        *(_stream(standing, namespace) if JOB in standing else ()),
         *[item for item in noted.items() if item[0] in names.annotations],
         affinity,
         bytes(spec.node_selector),
@@ -155,6 +157,11 @@ def _seen(
         if (item[0] in shunned or item[0].encode() in own or b"\\" in own) and item[0] not in names.own
     ]
     return (namespace, *kept)
+
+
+def _stream(labels: dict[str, str], namespace: str) -> tuple[str | tuple[str, str], ...]:
+    """Return what says which PE of which stream job a pod is, and which of its labels are there already."""
+    return (namespace, *[item for item in labels.items() if item[0].startswith(PREFIX)])
 
 
 def _who(known: Identity) -> tuple[object, ...]:

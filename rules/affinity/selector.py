@@ -53,7 +53,11 @@ def all_of(nodes: Nodes, expressions: Iterable[Expression]) -> Mask:
     """Return which nodes satisfy every one of *expressions*."""
     mask = np.ones(len(nodes), dtype=np.bool_)
     for each in expressions:
-        mask &= expression_mask(nodes, each.key, each.operator, each.values)
+        mask &= (
+            _field_mask(nodes, each.json)
+            if each.field
+            else expression_mask(nodes, each.key, each.operator, each.values)
+        )
     return mask
 
 

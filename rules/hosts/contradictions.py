@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from rules.hosts.cluster import Cluster, NodeSet
-from rules.hosts.model import Conflict, Job, Pe, conflict, told
+from rules.hosts.model import Conflict, Job, Kind, Pe, conflict, told
 from rules.hosts.search import matched
-from rules.hosts.units import Unit
+from rules.hosts.units import Unit, beside_others
 
 
 def within(job: Job, unit: Unit) -> Iterator[Conflict]:
@@ -37,6 +37,18 @@ def within(job: Job, unit: Unit) -> Iterator[Conflict]:
             f"{', '.join(unit.isolated)} is to be alone on its node, which {told(unit.pes)} share by hostColocation"
         )
         yield conflict("isolation-and-colocation", unit.pes, unit.tokens, message)
+
+
+def with_others(job: Job, cluster: Cluster, units: Sequence[Unit]) -> Iterator[Conflict]:
+    """Leave to *units*, whose tokens reach beyond the job, what pods of others do; yield those left with nothing."""
+    for unit in units:
+        left = unit.nodes & beside_others(job, cluster, unit)
+        if unit.nodes and not left:
+            tokens = (*unit.exlocations, *unit.tokens, *unit.isolated)
+            kind: Kind = "exlocation-exceeds-nodes" if unit.exlocations else "infeasible"
+            message = f"{told(unit.pes)}: pods of other jobs with {', '.join(tokens)} leave no node"
+            yield conflict(kind, unit.pes, tokens, message)
+        unit.nodes = left
 
 
 def between(cluster: Cluster, units: Sequence[Unit]) -> Iterator[Conflict]:

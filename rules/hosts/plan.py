@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from rules.hosts import conflicts, contradictions
 from rules.hosts.cluster import Cluster
 from rules.hosts.model import Conflict, Job, Pe, PeId, conflict, told
-from rules.hosts.pods import PodRules, emitted
+from rules.hosts.podrules import PodRules
+from rules.hosts.pods import emitted
 from rules.hosts.pools import Kept, candidates, kept, preferred, settled
 from rules.hosts.problem import Places, Solve, solved
 from rules.hosts.search import by_turns
-from rules.hosts.units import Unit, beside_others, pools_of, units
+from rules.hosts.units import Unit, pools_of, units
 
 #: So many tokens are left out in turn to find which are to blame; with more all are told.
 _BLAMED = 40
@@ -49,8 +50,8 @@ def plan(job: Job, cluster: Cluster, solve: Solve, before: Kept | None = None) -
     known = {pe for each in found for pe in each.pes}
     placed = units(job, cluster, spots)
     if job.by_token:
-        for unit in placed:
-            unit.nodes &= beside_others(job, cluster, unit)
+        found += contradictions.with_others(job, cluster, placed)
+        known |= {pe for each in found for pe in each.pes}
     for unit in placed:
         if not {pe.id for pe in unit.pes} <= known:
             found += contradictions.within(job, unit)

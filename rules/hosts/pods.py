@@ -7,40 +7,22 @@ must be apart stay away.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pipeline.records import Taint
-from rules.advice import Expression, Json, NodeNeed, PodFields, PodTerm, Term
+from rules.advice import Expression, Json, NodeNeed, PodTerm
 from rules.affinity.emission import additions
 from rules.affinity.merge import merge
 from rules.affinity.usable import untolerated
 from rules.hosts import keys
 from rules.hosts.cluster import Cluster, bits, tag_expressions
 from rules.hosts.model import Job, Pe, PeId
+from rules.hosts.podrules import PodRules
 from rules.hosts.units import Spot, Unit
 
 _NAME: Final = "metadata.name"
 _WISH: Final = 100
 _ILLEGAL: Final = re.compile(r"[^a-z0-9.-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class PodRules:
-    """What one pod gets; *freedom* sorts pods, those first that have the fewest nodes to go to."""
-
-    labels: Mapping[str, str]
-    node: str = ""
-    tolerations: tuple[Json, ...] = ()
-    needs: tuple[NodeNeed, ...] = ()
-    terms: tuple[PodTerm, ...] = ()
-    freedom: tuple[int, ...] = ()
-
-    def advised(self) -> Iterator[Term]:
-        """Yield what is to be added to the pod."""
-        yield from self.needs
-        yield from self.terms
-        yield PodFields(self.labels, self.tolerations, self.node)
 
 
 def manifest(job: Job, pe: Pe, rules: PodRules) -> Json:
@@ -90,7 +72,7 @@ def _rules(
         tolerations=(_toleration(job.name),) if exclusive else (),
         needs=tuple(_needs(job, cluster, pe, mine if node else unit.spots, () if node else away, exclusive)),
         terms=tuple(_terms(job, unit, pe, grouped)),
-        freedom=(not node, not unit.isolated, unit.nodes.bit_count(), -len(unit.exlocations)),
+        freedom=(int(not node), int(not unit.isolated), unit.nodes.bit_count(), -len(unit.exlocations)),
     )
 
 

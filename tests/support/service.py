@@ -18,17 +18,20 @@ from starlette.applications import Starlette
 from featurestore.snapshot import Snapshot, empty
 from featurestore.store.control import Control
 from featurestore.store.decisions import Decision
-from jobs.config import DiskSettings
+from jobs.config import DiskSettings, HostsSettings
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.counts import Tally
 from jobs.service.decide import Decided
 from jobs.service.disks.desk import DiskDesk
+from jobs.service.hosts import HostJobs
 from jobs.service.intents.stored import Intents
 from jobs.service.metrics import Metrics
 from jobs.service.review import AdmissionRequest
 from jobs.service.routes import Readiness
 from jobs.service.tls import Protocol
+from pipeline.clients.kubernetes import KubernetesClient
+from pipeline.errors import BadInput
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -50,6 +53,10 @@ def decided(
     return Decided(kept, "none", patch)
 
 
+def _no_cluster() -> KubernetesClient:
+    raise BadInput("clusters.kubernetes: cluster c1 has none")
+
+
 class Fakes:
     """Parts that remember what they were asked; *deciding* may be replaced to go wrong."""
 
@@ -60,6 +67,7 @@ class Fakes:
         control: Path = Path("nowhere/c.sqlite"),
     ) -> None:
         self.intents = Intents(Control(control))
+        self.hosts = HostJobs(Control(control), "c1", HostsSettings(), _no_cluster)
         self.snapshot = snapshot or empty(AT)
         self.tally = Tally()
         self.metrics = Metrics(self.tally, directory, 0, 100)
@@ -102,6 +110,7 @@ class Fakes:
             tally=self.tally,
             intents=self.intents,
             disks=DiskDesk(DiskSettings(), "c1", lambda: self.snapshot, None),
+            hosts=self.hosts,
             token=token or Token(None, None),
             client_ca=client_ca,
         )
