@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from duckdb import DuckDBPyConnection
 
+from featurestore.details import DETAILS
 from featurestore.engines.candidate import Inputs, Learned, Options
 from featurestore.engines.increment import Carried, advance
 from featurestore.engines.local import learn
@@ -129,7 +130,8 @@ def _saved(
     def save(con: DuckDBPyConnection) -> None:
         states.unchanged(con, cluster, plan.serial)
         if learned.changed:
-            models.save(con, model, learned.tables)
+            models.save(con, model, {**learned.tables, **learned.details})
+            models.carry(con, cluster, model.model, [each for each in DETAILS if each not in learned.details])
         if learned.state is not None:
             states.save(con, cluster, learned.state)
         use.write(con, cluster, parts[-1])

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurestore import answers
+from featurestore import answers, details
 from featurestore.attribution import use
 from featurestore.attribution.attribute import DEFAULT_STEP, attribute, counts
 from featurestore.columnar import flags
@@ -63,7 +63,8 @@ class Learned:
 
     *tables* are pairs, functions, latencies, busyness (`featurestore.snapshot.TABLES` less the cluster), *used* what
     activations used (`attribution.use.USE`), *attribution* counts by method, *metrics* JSON values for the model's
-    record, *state* the state where it is another one than before.
+    record, *state* the state where it is another one than before, *details* those that are new of
+    `featurestore.details.DETAILS`.
     """
 
     tables: Mapping[str, pa.Table]
@@ -72,6 +73,7 @@ class Learned:
     metrics: Mapping[str, Any]
     state: State | None = None
     changed: bool = True
+    details: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +126,14 @@ def candidate(
     """Decide over all pairs and return the candidate: *tables* are those beside the pairs, *metrics* what the way of
     learning adds. Full fits and increments end here."""
     table = decide(known.fits, options.estimation, known.predictions)
-    pairs = answers.pairs(ready.runs.functions, table, known.first, known.last)
+    runs = ready.runs
+    pairs = answers.pairs(runs.functions, table, known.first, known.last)
     return Learned(
         {"pairs": pairs, **tables},
         ready.used,
         ready.attribution,
-        {**counted(ready, pairs), **told(ready.runs, known.fits), **metrics},
+        {**counted(ready, pairs), **told(runs, known.fits), **metrics},
+        details=details.fitted(runs.functions, runs.node_types, known.fits, table),
     )
 
 

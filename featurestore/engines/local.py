@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from featurestore import answers, profiles
+from featurestore import answers, details, profiles
 from featurestore.columnar import codes
 from featurestore.designs import designs, expose
 from featurestore.engines.beginning import Begun, begin
@@ -63,6 +63,7 @@ def learn(
         exposure = expose(runs)
         fits = _fitted(ready, exposure, options, progress)
         company, exposures = answers.company(runs, exposure), len(exposure.values)
+        compared = details.compared(runs, exposure, fits)
         del exposure
         begun = begin(runs, ready.usage, past, fits, inputs.settled, inputs.until, options)
         prior = pairs.predictions(begun.fits, _profile_matrix(runs, measured, inputs.declared), options.estimation)
@@ -86,7 +87,8 @@ def learn(
             "distance": {**begun.distance, **_strayed(before, begun, state)},
         }
         first = state.head.since if past.aged or last is not None else None
-        return replace(candidate(ready, Known(begun.fits, prior, first, last), options, tables, metrics), state=state)
+        found = candidate(ready, Known(begun.fits, prior, first, last), options, tables, metrics)
+        return replace(found, state=state, details={**found.details, **compared})
 
 
 def _fitted(

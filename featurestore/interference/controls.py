@@ -13,6 +13,8 @@ from featurestore.interference.evidence import Floats, Ints, Options, VictimDesi
 #: The half of the records' resolution: what a duration of 0 ms stands for, seconds.
 HALF_MILLISECOND = 5e-4
 _DAY = 86400.0
+#: Columns that are no nuisance: the base of each node type, and the neighbours' runs on other nodes.
+NODE_TYPE, PLACEBO = "node type", "same neighbours on other nodes"
 #: Standard deviations beforehand of the groups' coefficients, in log time (the data move them).
 LOAD_SD, TIME_SD, NODE_SD, PLACEBO_SD = 0.05, 0.05, 0.05, 0.007
 
@@ -23,7 +25,8 @@ class Controls:
     and the clusters of the errors [n].
 
     Group 0 (``fixed``) holds first one column per node type (*types*), then the others that are not penalised.
-    *placebo* [P] are the functions whose cluster-wide concurrency are the last P columns.
+    *placebo* [P] are the functions whose cluster-wide concurrency are the last P columns. *name* [q] says in words
+    what each column holds constant.
     """
 
     values: Floats
@@ -33,6 +36,7 @@ class Controls:
     placebo: Ints
     cluster: Ints
     block: Ints
+    name: tuple[str, ...] = ()
 
 
 def _hats(position: Floats, knots: int) -> Floats:
@@ -69,50 +73,63 @@ def build(
     start, end, node = design.start[rows], design.end[rows], design.node[rows]
     n = len(rows)
     types, present = _one_hot(design.node_type[rows])
-    fixed = [types]
+    fixed = {NODE_TYPE: types}
     cold = design.cold[rows]
     if cold.any() and not cold.all():
-        fixed.append(cold[:, None].astype(np.float64))
+        fixed["cold start"] = cold[:, None].astype(np.float64)
     if design.version is not None:
-        fixed.append(_one_hot(design.version[rows])[0][:, 1:])
-    for series in (design.throttled, design.pressure):
+        fixed["version"] = _one_hot(design.version[rows])[0][:, 1:]
+    for name, series in (("CPU throttling", design.throttled), ("memory pressure", design.pressure)):
         values = _known(series, rows)
         if values is not None:
-            fixed.append(values[:, None])
+            fixed[name] = values[:, None]
     window = float(np.ptp(start))
     position = (start - start.min()) / max(window, 1.0)
     block = np.minimum((position * options.blocks).astype(np.int64), options.blocks - 1)
-    groups: list[tuple[Floats, float]] = []
+    groups: list[tuple[str, Floats, float]] = []
     if np.ptp(load) > 1e-9:
         over = np.stack([np.maximum(0.0, load - knot) for knot in np.quantile(load, [0.6, 0.85, 0.95])], axis=1)
-        groups.append((over, LOAD_SD))
+        groups.append(("load of the node", over, LOAD_SD))
     if window > 1.5 * _DAY:
         angle = 2 * np.pi * (start % _DAY) / _DAY
-        groups.append((np.stack([f(k * angle) for k in (1, 2) for f in (np.sin, np.cos)], axis=1), TIME_SD))
-    groups.append((_hats(position, int(np.clip(n // 25, 6, options.blocks))), TIME_SD))
+        harmonics = np.stack([f(k * angle) for k in (1, 2) for f in (np.sin, np.cos)], axis=1)
+        groups.append(("time of day", harmonics, TIME_SD))
+    groups.append(("slow change", _hats(position, int(np.clip(n // 25, 6, options.blocks))), TIME_SD))
     nodes, _ = _one_hot(node)
     if nodes.shape[1] > 1:
-        groups.append((nodes, NODE_SD))
+        groups.append(("node", nodes, NODE_SD))
     days = int(np.clip(n // (30 * nodes.shape[1]), 0, 12))
     if days > 1:
-        groups.append((_one_hot(node * days + block * days // options.blocks)[0], NODE_SD))
+        groups.append(("spell of a node", _one_hot(node * days + block * days // options.blocks)[0], NODE_SD))
     placebo = np.zeros(0, np.int64)
     if concurrency is not None and nodes.shape[1] > 1:
         everywhere = mean(concurrency, np.array([concurrency.functions]), start, end)
         spread = max(float(everywhere.std()), 1e-6)
         both = np.concatenate([everywhere / spread, 2 * np.sqrt(everywhere * everywhere.mean()) / spread], axis=1)
-        groups.append((both, TIME_SD))
+        groups.append(("load of the cluster", both, TIME_SD))
         placebo = columns
-        groups.append((mean(concurrency, placebo, start, end), PLACEBO_SD))
-    values = np.concatenate([*fixed, *(part - part.mean(axis=0) for part, _ in groups)], axis=1)
-    sizes = [sum(part.shape[1] for part in fixed), *(part.shape[1] for part, _ in groups)]
+        groups.append((PLACEBO, mean(concurrency, placebo, start, end), PLACEBO_SD))
+    values = np.concatenate([*fixed.values(), *(part - part.mean(axis=0) for _, part, _ in groups)], axis=1)
+    sizes = [sum(part.shape[1] for part in fixed.values()), *(part.shape[1] for _, part, _ in groups)]
+    names = [*fixed.items(), *((name, part) for name, part, _ in groups)]
     cluster = np.unique(node * options.blocks + block, return_inverse=True)[1]
     return Controls(
         values,
         np.repeat(np.arange(len(sizes)), sizes),
-        np.array([np.inf, *(sd for _, sd in groups)]),
+        np.array([np.inf, *(sd for _, _, sd in groups)]),
         present,
         placebo,
         cluster.astype(np.int64),
         block,
+        tuple(name for name, part in names for _ in range(part.shape[1])),
     )
+
+
+def moved(known: Controls, beta: Floats) -> dict[str, float]:
+    """Return by how much each control moved the log times: the standard deviation of what *beta* [q] makes of it.
+
+    The node type is not among them (its levels are the base), nor are the neighbours on other nodes (the placebos).
+    """
+    names = [name for name in dict.fromkeys(known.name) if name not in (NODE_TYPE, PLACEBO)]
+    columns = {name: [at for at, own in enumerate(known.name) if own == name] for name in names}
+    return {name: float(np.std(known.values[:, at] @ beta[at])) for name, at in columns.items()}

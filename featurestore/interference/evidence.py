@@ -72,7 +72,7 @@ class VictimFit:
     integrated out (on this scale the likelihood is nearest to a normal one). *inflation* [F] is by how much the
     clusters of the errors widened the variances. *base* maps a node type to the undisturbed execution in seconds;
     *noise* is the standard deviation of the log; *drift* the mean residual of the newest time block over its
-    standard error.
+    standard error. *controls* maps what was held constant to by how much it moved the log (standard deviation).
     """
 
     victim: int
@@ -91,6 +91,7 @@ class VictimFit:
     base: Mapping[int, float] = field(default_factory=dict)
     noise: float = float("nan")
     drift: float = float("nan")
+    controls: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ def fit_victim(
         base,
         found.noise,
         _drift(found.residual, known.block),
+        control.moved(known, found.beta),
     )
 
 

@@ -1,23 +1,18 @@
 """``colocate interference``, ``functions``, ``nodes``, ``decisions``: what is known, as a table or for programs."""
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pyarrow as pa
 import typer
 
-from jobs.cli.common import Cluster, Output, settings, snapshot, warn
-from jobs.cli.output import Format, rows
-from jobs.config import Settings
+from jobs.cli.common import Cluster, Output, settings, snapshot
+from jobs.cli.output import Format, document, rows
 from jobs.service.known import KNOWN, select
-from pipeline.errors import BadInput, ColocationError
+from pipeline.errors import BadInput
 
 Status = Literal["observed", "predicted", "unknown", "shared_cause"]
 Dominant = Literal["cpu", "memory", "network", "disk", "mixed"]
-
-#: Nodes that are listed where two functions met.
-_PLACES = 5
 
 Limit = Annotated[int, typer.Option("--limit", min=1, help="rows at most")]
 
@@ -38,7 +33,13 @@ def interference(
     limit: Limit = 100_000,
     output: Output = Format.table,
 ) -> None:
-    """Which function is slowed down by which, the strongest first: .25 = 25 % longer beside one always running."""
+    """Which function is slowed down by which, the strongest first: .25 = 25 % longer beside one always running.
+
+    With VICTIM and AGGRESSOR the pair is explained: evidence, what was held constant, what is missing (not in CSV).
+    """
+    if victim is not None and aggressor is not None and status is None and output is not Format.csv:
+        _explain(context, victim, aggressor, cluster, node_type, output)
+        return
     given = {
         "victim": victim,
         "aggressor": aggressor,
@@ -46,33 +47,18 @@ def interference(
         "node_type": node_type,
         "cluster": cluster,
     }
-    found = _show(context, "interference", given, limit, output)
-    if output is Format.table and victim is not None and aggressor is not None:
-        for row in {row["cluster"]: row for row in reversed(found.to_pylist())}.values():
-            _seen_together(settings(context), row)
+    _show(context, "interference", given, limit, output)
 
 
-def _seen_together(held: Settings, pair: Mapping[str, Any]) -> None:
-    """Say where and when the two of a pair met most; what the store cannot say is no error of the answer."""
-    from featurestore.interference.together import together
-    from featurestore.store import use
-    from featurestore.store.duck import Store
+def _explain(
+    context: typer.Context, victim: str, aggressor: str, cluster: str | None, node_type: str | None, output: Format
+) -> None:
+    from jobs.cli.pair import shown
+    from jobs.explaining import explain
 
-    if pair["window_start"] is None or not held.store.path.exists():
-        return
-    names = (pair["victim"], pair["aggressor"])
-    store = Store(held.store.path, held.store.deadline)
-    try:
-        victim, aggressor = (
-            store.read(partial(use.runs, cluster=pair["cluster"], function=name, since=pair["window_start"]))
-            for name in names
-        )
-    except ColocationError as error:
-        warn(str(error))
-        return
-    met = together(victim, aggressor, same=names[0] == names[1]).slice(0, _PLACES)
-    title = f"runs of {names[0]} beside {names[1]}, by node"
-    typer.echo(rows(met.column_names, met.to_pylist(), Format.table, title=title), nl=False)
+    held = settings(context)
+    found = explain(held, snapshot(held), victim, aggressor, cluster, node_type)
+    typer.echo("\n".join(map(shown, found)) if output is Format.table else document(found, output), nl=False)
 
 
 def functions(
@@ -132,11 +118,10 @@ def _show(
     output: Format,
     *,
     wide: bool = False,
-) -> pa.Table:
+) -> None:
     chosen = {key: value for key, value in given.items() if value is not None}
     found = select(KNOWN[name], snapshot(settings(context)), chosen, wide=wide).slice(0, limit)
     _print(found, output, name)
-    return found
 
 
 def _print(table: pa.Table, output: Format, title: str) -> None:

@@ -87,7 +87,9 @@ def test_a_model_comes_back_as_it_was_saved(store: Store) -> None:
     metrics = {"attribution": {"exact": 3.0, "ambiguous": 1.0}, "pairs": 1}
     save(store, "m1", 1, window_start=NOON, window_end=NOON + minutes(60), reason="scheduled", metrics=metrics)
     model = store.read(lambda con: models.promoted(con, "east"))
-    assert model == Model("m1", "east", NOON + minutes(1), NOON, NOON + minutes(60), "", "scheduled", True, metrics)
+    assert model == Model(
+        "m1", "east", NOON + minutes(1), NOON, NOON + minutes(60), "", "scheduled", True, metrics, 1
+    )
     assert store.read(lambda con: models.promoted(con, "west")) is None
     assert store.read(lambda con: models.table(con, model, "pairs")).to_pylist() == [PAIR]
 

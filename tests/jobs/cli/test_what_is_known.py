@@ -1,11 +1,16 @@
-"""``colocate interference VICTIM AGGRESSOR`` and ``functions --wide``, from a history that was learned from."""
+"""``colocate interference``, one pair explained, and ``functions --wide``, of a history that was learned from."""
 
 import csv
 import datetime as dt
 import io
+import itertools
 import json
+import math
+from bisect import bisect
 
+import numpy as np
 import pytest
+import yaml
 
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
@@ -64,11 +69,113 @@ def test_a_pair_says_where_and_when_it_was_seen_together(config, capsys):
         assert any(node in line and str(number) in line.split("│")[4] for line in below.splitlines() if "│" in line)
 
 
-def test_other_forms_and_single_names_have_the_rows_alone(config, capsys):
+def execution(row):
+    return row["duration_ms"] - (row["init_ms"] or 0.0)
+
+
+def meets(row, others):
+    """Whether a run met one of *others*, in order of start, on its node; none takes longer than two minutes."""
+    first = bisect(others, row["start"] - dt.timedelta(minutes=2), key=lambda other: other["start"])
+    return any(
+        other["node"] == row["node"]
+        and other["end"] > row["start"]
+        and other["activation_id"] != row["activation_id"]
+        for other in itertools.takewhile(lambda other: other["start"] < row["end"], others[first:])
+    )
+
+
+def test_an_explanation_holds_the_evidence_that_every_run_gives_one_by_one(config, capsys):
+    file, rows = config
+    [told] = json.loads(said(capsys, file, "interference", "guest/f0", "guest/f1", "-o", "json"))
+    own = [row for row in rows if row["function"] == "guest/f0"]
+    aggressor = [row for row in rows if row["function"] == "guest/f1"]
+    beside = [row for row in own if meets(row, aggressor)]
+    without = [row for row in own if not meets(row, aggressor)]
+    evidence, naive = told["evidence"], told["naive"]
+    assert evidence["runs"] == len(own)
+    assert evidence["activations"] == len(beside) == sum(evidence["node_types"].values())
+    assert evidence["alone"] == sum(not meets(row, rows) for row in own)
+    typical = [np.log([execution(row) for row in part]).mean() for part in (beside, without)]
+    assert naive["slowdown"] == pytest.approx(np.expm1(typical[0] - typical[1]))
+    assert math.prod(1 + part for part in naive["parts"].values()) == pytest.approx(1 + naive["slowdown"])
+    assert naive["cold_beside"] == pytest.approx(np.mean([row["init_ms"] is not None for row in beside]))
+    assert told["base_ms"] == {"": pytest.approx(1000, rel=0.05)}  # no node was imported: of no known type
+
+
+def test_an_explanation_names_what_was_held_constant_and_what_is_missing(config, capsys):
     file, _ = config
-    [row] = json.loads(said(capsys, file, "interference", "guest/f0", "guest/f1", "-o", "json"))
-    assert row["aggressor"] == "guest/f1"
-    assert "beside" not in said(capsys, file, "interference", "guest/f0")
+    [told] = json.loads(said(capsys, file, "interference", "guest/f0", "guest/f1", "-o", "json"))
+    assert {"cold start", "load of the node", "node"} <= set(told["controls"])
+    assert abs(told["placebo"]["effect"]) < 3 * told["placebo"]["error"]
+    assert told["estimate"]["beyond_chance"] is True
+    assert told["model"]["number"] == 1
+    assert any("would halve the interval" in each for each in told["missing"])
+    assert any("within one day" in each for each in told["missing"])
+
+
+def test_both_directions_are_told_alike(config, capsys):
+    file, _ = config
+    [one] = yaml.safe_load(said(capsys, file, "interference", "guest/f0", "guest/f1", "-o", "yaml"))
+    [two] = json.loads(said(capsys, file, "interference", "guest/f1", "guest/f0", "-o", "json"))
+    columns = ("victim", "aggressor", "status", "slowdown", "low", "high", "effective_overlaps")
+    assert {name: one["other_direction"][name] for name in columns} == {name: two[name] for name in columns}
+
+
+def test_a_pair_without_evidence_is_unknown_and_says_what_it_takes(config, capsys):
+    file, _ = config
+    pairs = json.loads(said(capsys, file, "interference", "-o", "json"))
+    little = next(row for row in pairs if row["status"] == "unknown")
+    text = said(capsys, file, "interference", little["victim"], little["aggressor"])
+    assert f"it is not known whether {little['aggressor']} slows {little['victim']} down" in text
+    assert f"about {math.ceil(30 - little['effective_overlaps'])} more effective overlaps" in text
+
+
+def test_a_function_that_nobody_knows_is_named(config, capsys):
+    file, _ = config
+    assert main(["--config", str(file), "interference", "guest/f0", "guest/f99"]) == 2
+    assert "function 'guest/f99': no such function" in capsys.readouterr().err
+
+
+COLUMNS = [
+    "victim", "aggressor", "node_type", "status", "slowdown", "low", "high", "probability", "effective_overlaps",
+    "activations", "window_start", "window_end", "cluster",
+]  # fmt: skip
+
+
+def test_pairs_as_csv_have_the_agreed_columns_the_strongest_first(config, capsys):
+    file, _ = config
+    text = said(capsys, file, "interference", "-o", "csv")
+    assert next(csv.reader(io.StringIO(text))) == COLUMNS
+    rows = list(csv.DictReader(io.StringIO(text)))
+    known = [float(row["slowdown"]) for row in rows if row["slowdown"]]
+    assert known == sorted(known, reverse=True)
+    assert rows[0]["victim"] == "guest/f0"
+    one = said(capsys, file, "interference", "guest/f0", "guest/f1", "-o", "csv")
+    assert list(csv.DictReader(io.StringIO(one))) == [
+        row for row in rows if (row["victim"], row["aggressor"]) == ("guest/f0", "guest/f1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "column", "value"),
+    [
+        (["guest/f2"], "victim", "guest/f2"),
+        (["--status", "unknown"], "status", "unknown"),
+        (["--cluster", "c1"], "cluster", "c1"),
+    ],
+)
+def test_filters_leave_the_rows_that_match(config, capsys, options, column, value):
+    file, _ = config
+    every = json.loads(said(capsys, file, "interference", "-o", "json"))
+    found = json.loads(said(capsys, file, "interference", *options, "-o", "json"))
+    assert found == [row for row in every if row[column] == value]
+    assert list(found[0]) == COLUMNS
+
+
+def test_a_limit_keeps_the_strongest(config, capsys):
+    file, _ = config
+    every = json.loads(said(capsys, file, "interference", "-o", "json"))
+    assert json.loads(said(capsys, file, "interference", "--limit", "2", "-o", "json")) == every[:2]
 
 
 def test_wide_adds_columns_after_those_that_are_fixed(config, capsys):

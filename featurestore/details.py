@@ -1,0 +1,141 @@
+"""What a fit knows besides the table of pairs, as tables that are saved with the model: the answer to "why".
+
+Slowdowns are fractions; the columns of `comparisons` named after parts are differences of logs.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from featurestore.columnar import TEXT, named
+from featurestore.exposure.kernels import Floats
+from featurestore.exposure.sweep import Exposure
+from featurestore.interference.comparison import compare
+from featurestore.interference.decision import PairTable
+from featurestore.interference.evidence import VictimFit
+from featurestore.runs import Runs
+
+_NUMBER = pa.float64()
+
+#: Every table of details, with its columns in the store's order.
+DETAILS: Mapping[str, pa.Schema] = {
+    "pair_evidence": pa.schema(
+        [
+            *(("victim", TEXT), ("aggressor", TEXT), ("estimate", _NUMBER), ("error", _NUMBER)),
+            *(("inflation", _NUMBER), ("discovered", pa.bool_()), ("placebo", _NUMBER), ("placebo_error", _NUMBER)),
+        ]
+    ),
+    "fits": pa.schema(
+        [("function", TEXT), ("runs", pa.int64()), ("reason", TEXT), ("noise", _NUMBER), ("drift", _NUMBER)]
+    ),
+    "base_times": pa.schema([("function", TEXT), ("node_type", TEXT), ("base_ms", _NUMBER)]),
+    "controls": pa.schema([("function", TEXT), ("control", TEXT), ("moved", _NUMBER)]),
+    "comparisons": pa.schema(
+        [
+            *(("victim", TEXT), ("aggressor", TEXT), ("alone", pa.int64()), ("naive", _NUMBER)),
+            *((f"{part}_part", _NUMBER) for part in ("own", "others", "node_types", "rest")),
+            *(("cold_beside", _NUMBER), ("cold_without", _NUMBER)),
+        ]
+    ),
+}
+
+#: What only a fit over whole runs tells: it stays with the models that are folded from it.
+OF_FULL_FITS = ("controls", "comparisons")
+
+
+def empty() -> dict[str, pa.Table]:
+    """Return the details of one who knows nothing."""
+    return {name: schema.empty_table() for name, schema in DETAILS.items()}
+
+
+def fitted(
+    functions: pa.Array, node_types: pa.Array, fits: Sequence[VictimFit], table: PairTable
+) -> dict[str, pa.Table]:
+    """Return `pair_evidence`, `fits` and `base_times` of *fits*, one a function in order, and the *table* of them."""
+    if not fits:
+        return {name: DETAILS[name].empty_table() for name in ("pair_evidence", "fits", "base_times")}
+    kept = np.flatnonzero(table.effective_overlaps > 0)
+    victim, aggressor = table.victim[kept], table.aggressor[kept]
+
+    def of_pairs(name: str) -> pa.Array:
+        whole: Floats = np.stack([getattr(fit, name) for fit in fits])
+        return _known(whole[victim, aggressor])
+
+    evidence = {
+        "victim": named(victim, functions),
+        "aggressor": named(aggressor, functions),
+        "estimate": of_pairs("slowdown"),
+        "error": of_pairs("se"),
+        "inflation": of_pairs("inflation"),
+        "discovered": pa.array(table.discovered[kept]),
+        "placebo": _known(table.placebo[kept]),
+        "placebo_error": _known(table.placebo_se[kept]),
+    }
+    each = {
+        "function": named(np.array([fit.victim for fit in fits]), functions),
+        "runs": pa.array([fit.rows for fit in fits]),
+        "reason": pa.array([fit.reason for fit in fits]),
+        "noise": _known(np.array([fit.noise for fit in fits])),
+        "drift": _known(np.array([fit.drift for fit in fits])),
+    }
+    bases = [(fit.victim, kind, seconds) for fit in fits for kind, seconds in fit.base.items()]
+    kinds = [*node_types.to_pylist(), ""]  # -1, of no known type, is the last
+    base = {
+        "function": named(np.array([victim for victim, _, _ in bases], np.int64), functions),
+        "node_type": pa.array([kinds[kind] for _, kind, _ in bases], pa.string()),
+        "base_ms": pa.array([1000 * seconds for _, _, seconds in bases], _NUMBER),
+    }
+    return {
+        "pair_evidence": _table("pair_evidence", evidence),
+        "fits": _table("fits", each),
+        "base_times": _table("base_times", base),
+    }
+
+
+def compared(runs: Runs, exposure: Exposure, fits: Sequence[VictimFit]) -> dict[str, pa.Table]:
+    """Return `controls` and `comparisons` of a full fit: *fits* of all functions of *runs*, in order."""
+    f, kinds = len(runs.functions), len(runs.node_types)
+    slowdown, base = np.full((f, f), np.nan), np.full((f, kinds + 1), np.nan)
+    for fit in fits:
+        slowdown[fit.victim] = np.maximum(fit.slowdown, 0.0)
+        for kind, seconds in fit.base.items():
+            base[fit.victim, kind] = seconds  # -1, of no known type, is the last
+    own = exposure.rows
+    found = compare(
+        runs.function[own].astype(np.int64),
+        np.where(runs.evidence[own], runs.execution[own], np.nan),
+        runs.node_type[own].astype(np.int64),
+        runs.cold[own],
+        (exposure.indptr.astype(np.int64), exposure.indices.astype(np.int64), exposure.values),
+        slowdown,
+        base,
+    )
+    victim, aggressor = np.nonzero(np.isfinite(found.naive))
+    moved = [(fit.victim, name, float(by)) for fit in fits for name, by in fit.controls.items()]
+    pairs = {
+        "victim": named(victim, runs.functions),
+        "aggressor": named(aggressor, runs.functions),
+        "alone": pa.array(found.alone[victim]),
+        "naive": _known(found.naive[victim, aggressor]),
+        **{
+            f"{part}_part": _known(getattr(found, part)[victim, aggressor])
+            for part in ("own", "others", "node_types", "rest")
+        },
+        "cold_beside": _known(found.cold_beside[victim, aggressor]),
+        "cold_without": _known(found.cold_without[victim, aggressor]),
+    }
+    controls = {
+        "function": named(np.array([victim for victim, _, _ in moved], np.int64), runs.functions),
+        "control": pa.array([name for _, name, _ in moved], pa.string()),
+        "moved": pa.array([by for _, _, by in moved], _NUMBER),
+    }
+    return {"controls": _table("controls", controls), "comparisons": _table("comparisons", pairs)}
+
+
+def _known(values: Floats) -> pa.Array:
+    return pa.array(values, mask=~np.isfinite(values))
+
+
+def _table(name: str, columns: Mapping[str, object]) -> pa.Table:
+    return pa.table(columns).select(DETAILS[name].names).cast(DETAILS[name])

@@ -1,0 +1,143 @@
+"""One pair explained: what the snapshot tells, with what the store knows of the model that told it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from duckdb import DuckDBPyConnection
+
+from featurestore.explained import Facts, explanation
+from featurestore.interference.evidence import Options
+from featurestore.interference.together import together
+from featurestore.snapshot import Snapshot
+from featurestore.store import models, use
+from featurestore.store.duck import Store
+from jobs.config import Settings
+from jobs.service.known import KNOWN, select
+from pipeline.errors import BadInput
+
+_UNKNOWN: Mapping[str, Any] = {
+    "status": "unknown",
+    "node_type": "",
+    "effective_overlaps": 0.0,
+    "activations": 0,
+    **dict.fromkeys(("slowdown", "low", "high", "probability", "window_start", "window_end")),
+}
+
+
+def explain(
+    settings: Settings, snapshot: Snapshot, victim: str, aggressor: str, cluster: str | None, node_type: str | None
+) -> list[dict[str, Any]]:
+    """Return one explanation for each cluster that knows both functions (and node type, where one is told apart).
+
+    Raises `BadInput` naming a function that no cluster (or not *cluster*) knows, and where the store cannot be read.
+    """
+    held = settings.store.path.exists()
+    store = Store(settings.store.path, settings.store.deadline) if held else None
+    found = []
+    for name in _clusters(snapshot, victim, aggressor, cluster):
+        for row in _rows(snapshot, victim, aggressor, name, node_type):
+            reverse = _rows(snapshot, aggressor, victim, name, row["node_type"])[0] if victim != aggressor else None
+            found.append(explanation(_facts(settings, snapshot, store, row, reverse)))
+    return found
+
+
+def _clusters(snapshot: Snapshot, victim: str, aggressor: str, cluster: str | None) -> list[str]:
+    known: dict[str, set[str]] = {}
+    for row in snapshot["functions"].select(["cluster", "function"]).to_pylist():
+        known.setdefault(row["cluster"], set()).add(row["function"])
+    chosen = sorted(known) if cluster is None else [cluster]
+    both = [name for name in chosen if {victim, aggressor} <= known.get(name, set())]
+    if not both:
+        lacking = [each for each in (victim, aggressor) if not any(each in known.get(name, ()) for name in chosen)]
+        where = "" if cluster is None else f" of cluster {cluster}"
+        if lacking:
+            raise BadInput(f"function {lacking[0]!r}: no such function{where} (colocate functions lists them)")
+        raise BadInput(f"{victim!r} and {aggressor!r} are not of one cluster")
+    return both
+
+
+def _rows(
+    snapshot: Snapshot, victim: str, aggressor: str, cluster: str, node_type: str | None
+) -> list[Mapping[str, Any]]:
+    """Return the told rows of a pair; one that says unknown where the pair is not listed."""
+    given = {"victim": victim, "aggressor": aggressor, "cluster": cluster}
+    if node_type is not None:
+        given["node_type"] = node_type
+    rows: list[Mapping[str, Any]] = select(KNOWN["interference"], snapshot, given).to_pylist()
+    return rows or [{"victim": victim, "aggressor": aggressor, **_UNKNOWN, "cluster": cluster}]
+
+
+def _facts(
+    settings: Settings,
+    snapshot: Snapshot,
+    store: Store | None,
+    pair: Mapping[str, Any],
+    reverse: Mapping[str, Any] | None,
+) -> Facts:
+    cluster = pair["cluster"]
+    nodes = snapshot["nodes"].filter(pc.equal(snapshot["nodes"]["cluster"].cast(pa.string()), cluster))
+    kinds = dict(zip(nodes["node"].to_pylist(), nodes["node_type"].to_pylist(), strict=True))
+    name = snapshot.models.get(cluster, "")
+    facts: dict[str, Any] = {"model": {"model": name}, "details": False}
+    if store is not None:
+        facts |= store.read(partial(_details, cluster=cluster, model=name, pair=pair))
+        if pair["window_start"] is not None:
+            seen = _seen(store, pair, cluster, pair["window_start"])
+            facts["seen"] = [{**place, "node_type": kinds.get(place["node"], "")} for place in seen]
+    return Facts(
+        pair=pair,
+        reverse=reverse,
+        least_overlaps=settings.learn.min_overlaps,
+        least_effect=settings.learn.min_effect,
+        least_runs=Options().min_rows,
+        node_types=sorted({kind for kind in kinds.values() if kind}),
+        nodes=len(kinds),
+        **facts,
+    )
+
+
+def _details(con: DuckDBPyConnection, cluster: str, model: str, pair: Mapping[str, Any]) -> dict[str, Any]:
+    known = [each for each in models.saved(con, cluster) if each.model == model]
+    if not known:
+        return {}
+    [own] = known
+    victim, both = {"function": pair["victim"]}, {name: pair[name] for name in ("victim", "aggressor")}
+
+    def rows(name: str, given: Mapping[str, str]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = models.table(con, own, name, given).to_pylist()
+        return found
+
+    return {
+        "model": {
+            "model": model,
+            "number": own.number,
+            "created": own.created,
+            "reason": own.reason,
+            "window_start": own.window_start,
+            "window_end": own.window_end,
+            "code_version": own.code_version,
+        },
+        "details": True,
+        "evidence": _one(rows("pair_evidence", both)),
+        "comparison": _one(rows("comparisons", both)),
+        "fit": _one(rows("fits", victim)),
+        "controls": {row["control"]: row["moved"] for row in rows("controls", victim)},
+        "base_ms": {row["node_type"]: row["base_ms"] for row in rows("base_times", victim)},
+    }
+
+
+def _one(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return rows[0] if rows else {}
+
+
+def _seen(store: Store, pair: Mapping[str, Any], cluster: str, since: datetime) -> list[dict[str, Any]]:
+    victim, aggressor = (
+        store.read(partial(use.runs, cluster=cluster, function=pair[role], since=since))
+        for role in ("victim", "aggressor")
+    )
+    places: list[dict[str, Any]] = together(victim, aggressor, same=pair["victim"] == pair["aggressor"]).to_pylist()
+    return places
