@@ -26,12 +26,23 @@ def learn(
     context: typer.Context,
     cluster: Annotated[list[str] | None, typer.Option("--cluster", help="only this cluster; may be repeated")] = None,
     full: Annotated[bool, typer.Option("--full", help="refit from the whole window")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="list the models that are kept, and learn nothing")] = False,
+    use: Annotated[
+        str | None,
+        typer.Option("--use", metavar="N", help="let this model answer: its number, its name, or newest"),
+    ] = None,
     output: Output = Format.table,
 ) -> None:
-    """Learn profiles and interference from the history, and publish the snapshot that answers come from."""
+    """Learn profiles and interference from the history, and publish the snapshot that answers come from.
+
+    A model that was chosen with --use answers whatever is learned later, until --use newest.
+    """
     from featurestore.store.duck import Store
     from jobs import learn as learner
+    from jobs.cli import models
 
+    if given := [name for name, on in (("--full", full), ("--list", listed), ("--use", use is not None)) if on][1:]:
+        raise BadInput(f"{given[0]}: not together with the others of --full, --list and --use")
     held = settings(context)
     store = Store(held.store.path, held.store.deadline)
     known = learner.clusters(held, store) if held.clusters or held.store.path.exists() else []
@@ -42,6 +53,12 @@ def learn(
             )
     if not known:
         raise BadInput("clusters: none is configured in colocate.toml and none was imported; nothing to learn from")
+    if listed:
+        models.show(store, cluster or known, output)
+        return
+    if use is not None:
+        models.use(held, store, cluster or known, use, output)
+        return
     outcomes = []
     with progress_bar() as bar:
         for name in cluster or known:

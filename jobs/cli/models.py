@@ -1,0 +1,31 @@
+"""``colocate learn --list`` and ``--use``: the models that are kept, and which of them answers."""
+
+from collections.abc import Sequence
+
+import typer
+
+from featurestore.store.duck import Store
+from jobs import choosing
+from jobs.cli.common import utc_now
+from jobs.cli.output import Format, document, rows
+from jobs.config import Settings
+from pipeline.errors import BadInput
+
+
+def show(store: Store, clusters: Sequence[str], output: Format) -> None:
+    """Print the models of *clusters*, the newest first."""
+    typer.echo(rows(choosing.COLUMNS, choosing.listed(store, clusters), output, title="models"), nl=False)
+
+
+def use(settings: Settings, store: Store, clusters: Sequence[str], which: str, output: Format) -> None:
+    """Let the model *which* answer, and say so; raises `BadInput` where it is not clear of which cluster."""
+    if len(clusters) != 1:
+        raise BadInput(f"--use: of which cluster? name it with --cluster; there are {', '.join(clusters)}")
+    chosen = choosing.choose(settings, store, clusters[0], which, utc_now)
+    if output in (Format.json, Format.yaml):
+        typer.echo(document(chosen, output), nl=False)
+    elif output is Format.csv:
+        columns = ("number", "model", "snapshot", "cluster")
+        typer.echo(rows(columns, [{name: getattr(chosen, name) for name in columns}], output), nl=False)
+    else:
+        typer.echo(chosen.words)
