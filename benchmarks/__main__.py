@@ -18,6 +18,7 @@ BENCHMARKS = (
     "webhook",
     "interference",
     "learning",
+    "demo_slowdowns",
     "disk_plans",
 )
 DEFAULT = ("ingestion", "exposure", "cluster_reading")

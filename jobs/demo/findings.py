@@ -1,5 +1,6 @@
 """What the demo learned beside what the recording measured directly. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -70,3 +71,27 @@ def agreement(found: Sequence[Finding], limit: float) -> tuple[int, int, int, in
     above = [each for each in found if each.measured is not None and each.measured["low"] > limit]
     below = [each for each in found if each.measured is not None and each.measured["high"] < limit]
     return sum(each.interferes for each in above), len(above), sum(each.interferes for each in below), len(below)
+
+
+def consistent(each: Finding) -> bool | None:
+    """Return whether learned and measured slowdown differ by no more than their two 90 % intervals allow, on the log
+    scale; None where either is not known.
+
+    The interval of the difference is that of Zou and Donner, Statistics in Medicine 27 (2008) 1693. Only slowdowns
+    are learned: one that was measured to be below none, a function that runs faster beside another, counts as none.
+    """
+    told, direct = each.evidence, each.measured
+    if direct is None or not math.isfinite(told.slowdown):
+        return None
+    learned = [math.log1p(value) for value in (told.slowdown, told.low, told.high)]
+    measured = [math.log1p(max(0.0, direct[name])) for name in ("slowdown", "low", "high")]
+    difference = learned[0] - measured[0]
+    low = difference - math.hypot(learned[0] - learned[1], measured[2] - measured[0])
+    high = difference + math.hypot(learned[2] - learned[0], measured[0] - measured[1])
+    return low <= 1e-9 and high >= -1e-9
+
+
+def covered(found: Sequence[Finding]) -> tuple[int, int]:
+    """Count the pairs whose learned slowdown is consistent with the measured one, and all that were compared."""
+    said = [consistent(each) for each in found]
+    return said.count(True), len(said) - said.count(None)

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from featurestore.profiles import RESOURCES
-from jobs.demo.findings import Finding, agreement, undisturbed
+from jobs.demo.findings import Finding, agreement, covered, undisturbed
 from jobs.demo.replay import CLUSTER
 
 if TYPE_CHECKING:
@@ -113,8 +113,10 @@ def _pairs(console: Console, result: "Result") -> None:
     found, above, wrong, below = agreement(result.findings, limit)
     console.print(
         f"Of {above} ordered pairs measured to slow down by more than {limit:.0%}, {found} were found; of {below}"
-        f" measured to slow down by less, {wrong} were.\n"
+        f" measured to slow down by less, {wrong} were."
     )
+    inside, compared = covered(result.findings)
+    console.print(f"Within their 90 % intervals, {inside} of {compared} slowdowns are as measured.\n")
 
 
 def _row(each: Finding, evidence: bool) -> tuple[str, ...]:

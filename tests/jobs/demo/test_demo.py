@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from jobs import config
 from jobs.demo import recorded, replay, run
-from jobs.demo.findings import strongest, undisturbed
+from jobs.demo.findings import covered, strongest, undisturbed
 
 _SWAP = ("shop/journal", "shop/poll")
 
@@ -53,6 +54,13 @@ def test_a_pair_measured_not_to_interfere_is_not_flagged(result: run.Result) -> 
     assert quiet.evidence.aggressor not in str(result.answer.recommendation.affinity) or quiet.evidence.victim != (
         result.answer.recommendation.function
     )
+
+
+def test_slowdowns_are_as_measured_at_the_promised_rate(result: run.Result) -> None:
+    """Each is promised with 90 %: fewer than the 1 % quantile of that many trials would break the promise."""
+    inside, compared = covered(result.findings)
+    assert compared == len(result.recording.measured)
+    assert inside >= stats.binom.ppf(0.01, compared, 0.9)
 
 
 def test_the_affinity_keeps_the_victim_from_its_strongest_disturber(result: run.Result) -> None:
