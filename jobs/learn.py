@@ -24,6 +24,7 @@ from featurestore.store.duck import Store
 from jobs import planning
 from jobs.config import Settings
 from jobs.planning import Plan, micros
+from jobs.promotion import consider
 from pipeline.errors import BadInput
 from pipeline.records import Window
 
@@ -116,6 +117,7 @@ def _saved(
     parts = [learned.used.slice(at, use.PART) for at in range(0, max(1, learned.used.num_rows), use.PART)]
     for part in parts[:-1]:
         held.write(partial(use.write, cluster=cluster, rows=part))
+    promotion = consider(held, cluster)
     model = models.Model(
         model=name,
         cluster=cluster,
@@ -124,6 +126,7 @@ def _saved(
         window_end=plan.span.until,
         code_version=code_version(),
         reason=plan.reason,
+        promoted=promotion.promoted,
         metrics={**learned.metrics, planning.USE_SETTLED: micros(plan.use_settled)},
     )
 
@@ -135,13 +138,16 @@ def _saved(
         if learned.state is not None:
             states.save(con, cluster, learned.state)
         use.write(con, cluster, parts[-1])
-        queries.record_run(con, queries.Run(cluster, "learn", started, finished, int(learned.metrics["activations"])))
+        told = {"reason": promotion.reason, "message": promotion.message}
+        count = int(learned.metrics["activations"])
+        queries.record_run(con, queries.Run(cluster, "learn", started, finished, count, **told))
 
     held.write(save)
     snapshot = publish(settings, held, finished)
     if not learned.changed and plan.newest is not None:
         model = plan.newest
-    return _outcome(cluster, model, plan.span, learned, snapshot, (finished - started).total_seconds())
+    outcome = _outcome(cluster, model, plan.span, learned, snapshot, (finished - started).total_seconds())
+    return replace(outcome, message="; ".join(filter(None, (outcome.message, promotion.message))))
 
 
 def _news(learned: Learned, newest: models.Model) -> str:

@@ -55,9 +55,11 @@ def save(con: DuckDBPyConnection, model: Model, tables: Mapping[str, pa.Table], 
     """Save *model* with its learned *tables*, replacing one of the same name; keep the cluster's last *keep*.
 
     *tables* are named as in `LEARNED` and `featurestore.details.DETAILS`, with or without the cluster; one that is
-    missing is empty. The model gets the next number. A promoted model takes the place of the one before; the
-    promoted one is never dropped.
+    missing is empty. The model gets the next number. A promoted model takes the place of the one before, unless a
+    person chose that one; the promoted one is never dropped.
     """
+    pinned = con.execute("SELECT 1 FROM models WHERE cluster = ? AND chosen", [model.cluster]).fetchone() is not None
+    answers = model.promoted and (model.chosen or not pinned)
     [[number]] = con.execute(
         """
         SELECT coalesce(max(number) FILTER (model = $model), max(number) + 1, 1) FROM models WHERE cluster = $cluster
@@ -65,7 +67,7 @@ def save(con: DuckDBPyConnection, model: Model, tables: Mapping[str, pa.Table], 
         {"model": model.model, "cluster": model.cluster},
     ).fetchall()
     _drop(con, model.cluster, [model.model])
-    if model.promoted:
+    if answers:
         con.execute("UPDATE models SET promoted = false, chosen = false WHERE cluster = ?", [model.cluster])
     con.execute(
         "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -77,10 +79,10 @@ def save(con: DuckDBPyConnection, model: Model, tables: Mapping[str, pa.Table], 
             model.window_end,
             model.code_version,
             model.reason,
-            model.promoted,
+            answers,
             json.dumps(dict(model.metrics), sort_keys=True, allow_nan=False),
             number,
-            model.chosen and model.promoted,
+            model.chosen and answers,
         ],
     )
     for name, rows in tables.items():

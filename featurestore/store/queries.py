@@ -147,7 +147,7 @@ def advance(con: DuckDBPyConnection, cluster: str, source: str, scope: str, at: 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One collection or learning run; *outcome* is ok, partial or failed, *reason* a short word, '' when ok."""
+    """One collection or learning run; *outcome* is ok, partial or failed, *reason* a short word or ''."""
 
     cluster: str
     source: str

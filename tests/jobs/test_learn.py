@@ -11,7 +11,7 @@ import pytest
 from featurestore.store import models, published, queries, windows
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
-from jobs import importing, learn
+from jobs import choosing, importing, learn
 from jobs.config import Settings, StoreSettings
 from pipeline.columns import TABLES
 from pipeline.errors import BadInput
@@ -224,3 +224,24 @@ def test_a_snapshot_that_cannot_be_written_is_named(settings, store, tmp_path):
     held = settings.model_copy(update={"store": settings.store.model_copy(update={"snapshot": nowhere})})
     with pytest.raises(BadInput, match="missing"):
         learn.run(held, "c1", now=lambda: NOW, store=store)
+
+
+def test_a_model_that_a_person_chose_answers_whatever_is_learned_later(settings, store):
+    given = history(hours=4)
+    filled(store, given)
+    first = learn.run(settings, "c1", now=lambda: NOW, store=store)
+    second = learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=15), full=True, store=store)
+    choosing.choose(settings, store, "c1", "1", lambda: NOW)
+    third = learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=30), full=True, store=store)
+    assert "model 1 was chosen by hand and goes on answering" in third.message
+    assert published.load(settings.store.snapshot).models == {"c1": first.model}
+    [health] = [r for r in published.load(settings.store.snapshot)["health"].to_pylist() if r["source"] == "learn"]
+    assert (health["outcome"], health["reason"]) == ("ok", "chosen")
+    saved = store.read(lambda con: models.saved(con, "c1"))
+    assert [(model.model, model.promoted) for model in saved] == [
+        (third.model, False), (second.model, False), (first.model, True),
+    ]  # fmt: skip
+    choosing.choose(settings, store, "c1", choosing.NEWEST, lambda: NOW)
+    fourth = learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=45), full=True, store=store)
+    assert fourth.message == ""
+    assert published.load(settings.store.snapshot).models == {"c1": fourth.model}

@@ -8,6 +8,8 @@ from prometheus_client.metrics_core import Metric
 from jobs.supervisor.status import SourceHealth
 
 _BY = ("cluster", "source")
+#: Why the newest model may not answer: see `jobs.promotion`.
+_HELD_BACK = ("chosen", "worse")
 
 
 def sources(health: Sequence[SourceHealth], now: float) -> Iterator[Metric]:
@@ -27,7 +29,15 @@ def sources(health: Sequence[SourceHealth], now: float) -> Iterator[Metric]:
     failing = GaugeMetricFamily(
         "colocation_source_failing", "1 while the last collection was not whole", labels=(*_BY, "reason")
     )
+    held_back = GaugeMetricFamily(
+        "colocation_model_held_back",
+        "1 while the newest model does not answer: another was chosen by hand, or it is worse on runs set aside",
+        labels=("cluster", "reason"),
+    )
     for one in health:
+        if one.source == "learn":
+            for reason in _HELD_BACK:
+                held_back.add_metric((one.cluster, reason), float(one.reason == reason))
         by = (one.cluster, one.source)
         if one.last_success is not None:
             success.add_metric(by, one.last_success)
@@ -40,4 +50,4 @@ def sources(health: Sequence[SourceHealth], now: float) -> Iterator[Metric]:
         refused.add_metric(by, one.refused)
         if one.outcome not in ("", "ok"):
             failing.add_metric((*by, one.reason or one.outcome), 1)
-    yield from (success, attempt, rows, errors, refused, lag, failing)
+    yield from (success, attempt, rows, errors, refused, lag, failing, held_back)

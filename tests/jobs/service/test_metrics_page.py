@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jobs.service import counts
 from jobs.service.counts import BUCKETS, Tally
+from jobs.service.families.sources import sources
 from jobs.service.metrics import Metrics
 from jobs.supervisor import status
 from jobs.supervisor.status import JobStatus, SourceHealth, Status, WatchStatus
@@ -209,3 +210,14 @@ def test_a_bucket_holds_what_took_at_most_its_bound(seconds: float, bucket: int)
     tally = Tally()
     tally.took(seconds)
     assert tally.buckets.index(1) == bucket
+
+
+@pytest.mark.parametrize("reason", ["", "chosen", "worse"])
+def test_the_page_says_why_the_newest_model_does_not_answer(reason: str) -> None:
+    outcome = "partial" if reason == "worse" else "ok"
+    health = [SourceHealth("c1", "learn", 1.0, 1.0, outcome, reason, 0, None, 1, 0)]
+    metrics = [sample for family in sources(health, 2.0) for sample in family.samples]
+    held = {
+        sample.labels["reason"]: sample.value for sample in metrics if sample.name == "colocation_model_held_back"
+    }
+    assert held == {each: float(each == reason) for each in ("chosen", "worse")}
