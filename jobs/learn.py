@@ -138,9 +138,9 @@ def _saved(
         if learned.state is not None:
             states.save(con, cluster, learned.state)
         use.write(con, cluster, parts[-1])
-        told = {"reason": promotion.reason, "message": promotion.message}
         count = int(learned.metrics["activations"])
-        queries.record_run(con, queries.Run(cluster, "learn", started, finished, count, **told))
+        run = queries.Run(cluster, "learn", started, finished, count)
+        queries.record_run(con, replace(run, reason=promotion.reason, message=promotion.message))
 
     held.write(save)
     snapshot = publish(settings, held, finished)
