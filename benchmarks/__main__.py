@@ -20,6 +20,7 @@ BENCHMARKS = (
     "learning",
     "demo_slowdowns",
     "disk_plans",
+    "simulated_placement",
 )
 DEFAULT = ("ingestion", "exposure", "cluster_reading")
 

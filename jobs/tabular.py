@@ -93,6 +93,19 @@ def profiles(file: Path) -> tuple[pa.Table, tuple[str, ...]]:
     return pa.table(columns).cast(PROFILES), _unknown(given, PROFILES)
 
 
+#: True slowdowns: .25 = 25 % longer beside one always-running aggressor.
+SLOWDOWNS = pa.schema([("victim", pa.string()), ("aggressor", pa.string()), ("slowdown", pa.float64())])
+
+
+def slowdowns(file: Path) -> pa.Table:
+    """Read true slowdowns (`SLOWDOWNS`); a missing one is none, other columns are not looked at."""
+    given = _read(file, needed=tuple(SLOWDOWNS.names))
+    columns = {field.name: _CONVERT[str(field.type)](given, field.name) for field in SLOWDOWNS}
+    for name in ("victim", "aggressor"):
+        given.fail(name, _nulls(columns[name]), "missing")
+    return pa.table(columns).cast(SLOWDOWNS)
+
+
 def _read(file: Path, needed: tuple[str, ...]) -> Given:
     try:
         with file.open("rb") as content:

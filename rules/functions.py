@@ -72,6 +72,11 @@ class Functions:
         return tuple(number for number in found if namespace_of(self.names[number]) in (namespace, ""))
 
 
+#: From this probability on a pair's slowdown is that of a pair that interferes.
+_LIKELY: Final = 0.5
+#: What a pair that interferes is taken to come to before any is known.
+USUAL: Final = 0.25
+
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
@@ -161,8 +166,23 @@ class Pairs:
         return self.by_aggressor[self.aggressor_start[function] : self.aggressor_start[function + 1]]
 
     def expected(self, rows: Rows) -> Floats:
-        """Return the slowdown to count with: what was learned, by the probability that there is any; 0 or more."""
-        return np.maximum(self.slowdown[rows], 0.0) * self.probability[rows]
+        """Return the slowdown to count with: what was learned, by the probability that there is any; 0 or more.
+
+        The slowdown of a pair that probably does not interfere is that of one that does not: what there is to fear of
+        it is what pairs that do interfere usually come to.
+        """
+        slowdown, probability = np.maximum(self.slowdown[rows], 0.0), self.probability[rows]
+        feared = np.where(probability < _LIKELY, np.maximum(slowdown, self.usual), slowdown)
+        return feared * probability
+
+    @property
+    def usual(self) -> float:
+        """Return the mean slowdown of the pairs that probably interfere, `USUAL` where there are none."""
+        return self.memo.once("usual", self._usual)
+
+    def _usual(self) -> float:
+        likely = self.known & (self.probability >= _LIKELY)
+        return float(np.maximum(self.slowdown[likely], 0.0).mean()) if likely.any() else USUAL
 
     def evidence(self, row: int) -> Evidence:
         """Return row number *row* as it is shown to people."""

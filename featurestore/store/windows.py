@@ -33,6 +33,12 @@ def newest(con: DuckDBPyConnection, cluster: str) -> datetime | None:
     return row[0].astimezone(UTC) if row is not None and row[0] is not None else None
 
 
+def oldest(con: DuckDBPyConnection, cluster: str) -> datetime | None:
+    """Return the oldest start of an activation of *cluster*, or None where there is none."""
+    row = con.execute('SELECT min("start") FROM activations WHERE cluster = ?', [cluster]).fetchone()
+    return row[0].astimezone(UTC) if row is not None and row[0] is not None else None
+
+
 def window(con: DuckDBPyConnection, cluster: str, now: datetime, span: timedelta) -> Window:
     """Return the last *span* up to *now*, or up to the newest activation of a history that ended before that."""
     last = newest(con, cluster)

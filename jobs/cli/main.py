@@ -21,6 +21,7 @@ from jobs.cli.learning import register as learning
 from jobs.cli.listing import register as listing
 from jobs.cli.regions import register as regions
 from jobs.cli.serving import register as serving
+from jobs.cli.simulating import register as simulating
 from pipeline.errors import ColocationError, Temporary
 
 #: The errors of wrong words: click's own class, which newer versions of typer bring along under their own name.
@@ -37,7 +38,7 @@ app = typer.Typer(
 )
 
 #: One line a file of commands.
-for _register in (collecting, learning, answering, listing, serving, regions, hardware, disks, hosting):
+for _register in (collecting, learning, answering, listing, serving, regions, hardware, disks, hosting, simulating):
     _register(app)
 
 

@@ -92,6 +92,24 @@ def fastest(request: Request, view: View, policy: Policy) -> Advice:
     )
 
 
+def hardware(function: int, view: View) -> Floats:
+    """Return by number of node type how many times longer *function* takes there than on its fastest type.
+
+    A type that it never ran on is taken for its usual one; where nothing is known, all are alike.
+    """
+    return view.latencies.memo.once(("hardware", function), lambda: _hardware(function, view))
+
+
+def _hardware(function: int, view: View) -> Floats:
+    times = view.latencies.memo.once(function, lambda: _base(function, view)).by_type
+    if np.isnan(times).all():
+        return np.ones_like(times)
+    best, overall = float(np.nanmin(times)), float(view.functions.p50[function])
+    usual = overall if overall > 0 else float(np.nanmedian(times))
+    slower: Floats = np.maximum(np.where(np.isnan(times), usual, times), best) / best
+    return slower
+
+
 def _base(function: int, view: View) -> _Times:
     """Return the times without company: a median alone comes before any, one on a node before that of its type."""
     lived, met = view.latencies, view.medians

@@ -1,7 +1,9 @@
 """Interference with the functions that run on a node: what a pod would suffer from them, and do to them.
 
 The cost of a node is the sum over its functions of learned slowdown, times how many of their activations run at once,
-times how important the one who suffers is (High 1.5, Medium 1, Low .5); a node is graded 1 / (1 + cost).
+times how important the one who suffers is (High 1.5, Medium 1, Low .5); a node is graded 1 / (h * (1 + cost)), h how
+many times longer the function takes on the node's type than on its fastest one. Company and hardware both lengthen
+runs: graded one behind the other, a hundredth less of company would outweigh a node of half the speed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term
+from rules.affinity.fastest import hardware
 from rules.affinity.losses import Side, losses, suffered, suffering
 from rules.affinity.pods import against
 from rules.candidates import Candidates, Mask, Scores, Sparse
@@ -22,7 +25,6 @@ from rules.scoring import graded
 from rules.view import View
 
 NAME = "interference"
-_ALONE: Final = float(graded("company", np.ones(1))[0])
 _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
@@ -95,7 +97,7 @@ def _causing(function: int, view: View) -> Side:
 
 
 def _scores(request: Request, view: View, known: _Known) -> Sparse:
-    """Grade the nodes on which somebody would lose something; all others are as good as can be."""
+    """Grade the nodes on which somebody would lose something; all others are as good as their hardware."""
     at, loss = suffered(view, request.function)
     lost: Scores = np.bincount(at, loss * (request.importance / MEDIUM), len(view.nodes)).astype(
         np.float64, copy=False
@@ -103,7 +105,12 @@ def _scores(request: Request, view: View, known: _Known) -> Sparse:
     at, loss = losses(view, known.weighed)
     lost += np.bincount(at, loss, len(view.nodes))
     ids = np.flatnonzero(lost > 0)
-    return Sparse(_ALONE, ids, graded("company", 1.0 / (1.0 + lost[ids])))
+    slower = hardware(request.function, view)
+    alone = graded("company", 1.0 / slower)
+    values = graded("company", 1.0 / (slower[view.nodes.type_of[ids]] * (1.0 + lost[ids])))
+    if (alone == alone[0]).all():
+        return Sparse(float(alone[0]), ids, values)
+    return Sparse(alone, ids, values, view.nodes.type_of)
 
 
 def _measures(view: View, known: _Known) -> Iterator[Measure]:

@@ -243,8 +243,8 @@ def test_the_median_in_the_company_of_now_comes_first_then_that_of_the_type_then
     assert "median 110 ms on this node type" in reasons["D"]
     [told] = [each.sentence for each in answer.reasons if each.rule == "fastest"]
     assert told.endswith("node D by what is known so far: median 110 ms on this node type")
-    # Alike in company, B comes first by its time.
-    assert names(answer) == ["D", "B", "C", "A"]
+    # Alike in company and hardware, B comes before A by its time; C's type is a tenth slower, alone, than theirs.
+    assert names(answer) == ["D", "B", "A", "C"]
 
 
 def test_alone_is_the_base_wherever_it_is_known():
@@ -282,9 +282,29 @@ def test_seldom_running_functions_are_no_company():
     assert f"median 300 ms {HERE}" in answer.reasons
 
 
-def test_company_comes_before_speed():
-    world = replace(TWO, medians={("hello", "t1"): 10.0, ("hello", "t2"): 100.0})
-    assert names(world.advise(pod("hello"))) == ["B", "A"]
+def test_company_and_hardware_count_together_as_the_time_that_a_run_would_take():
+    # Beside batch hello takes 10 ms * (1 + .5 * .99) = 15 ms on A.
+    beside = replace(TWO, medians={("hello", "t1"): 10.0, ("hello", "t2"): 14.0})
+    assert names(beside.advise(pod("hello"))) == ["B", "A"]
+    slower = replace(TWO, medians={("hello", "t1"): 10.0, ("hello", "t2"): 20.0})
+    assert names(slower.advise(pod("hello"))) == ["A", "B"]
+
+
+def test_what_is_not_known_to_be_harmless_is_feared_more_than_what_is_known_to_do_little():
+    # Pairs that surely interfere come to .45 on average; that much is feared of dim, by its chance.
+    pairs = {
+        ("hello", "batch"): 0.8,
+        ("hello", "dim"): {"slowdown": 0.01, "probability": 0.2, "status": "predicted"},
+        ("hello", "mild"): {"slowdown": 0.1, "probability": 0.99},
+    }
+    world = World([node("A"), node("B")], pods=[running("dim", "A"), running("mild", "B")], slowdowns=pairs)
+    usual = (0.8 + 0.1) / 2
+    assert world.view().pairs.usual == pytest.approx(usual)
+    assert usual * 0.2 < 0.1 * 0.99
+    assert names(world.advise(pod("hello"))) == ["A", "B"]
+    likelier = {**pairs, ("hello", "dim"): {"slowdown": 0.01, "probability": 0.3, "status": "predicted"}}
+    assert usual * 0.3 > 0.1 * 0.99
+    assert names(replace(world, slowdowns=likelier).advise(pod("hello"))) == ["B", "A"]
 
 
 def test_an_unknown_function_beside_the_least_of_others():

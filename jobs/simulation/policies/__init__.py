@@ -1,0 +1,1 @@
+"""Policies of placement, one a file; `table` lists them."""
