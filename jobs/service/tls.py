@@ -2,6 +2,7 @@
 
 import ssl
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import structlog
@@ -70,13 +71,19 @@ class ReloadingContext(ssl.SSLContext):
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP/1.1 that tells the application (``scope["state"]``) whether the client showed a verified certificate."""
+    """HTTP/1.1 that tells the application (``scope["state"]``) whether the client showed a verified certificate, and
+    when a request arrived (`time.perf_counter`)."""
 
     def connection_made(self, transport: Any) -> None:
         """Note the verified certificate of the client, if any."""
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         self.app_state = {**self.app_state, "client_certificate": bool(tls is not None and tls.getpeercert())}
+
+    def on_message_begin(self) -> None:
+        """Note when the request arrived: under load it waits for its turn."""
+        super().on_message_begin()
+        self.scope["state"]["arrived"] = perf_counter()
 
 
 def context_of(serve: ServeSettings) -> ReloadingContext | None:

@@ -257,3 +257,32 @@ def test_the_nodes_that_remain_are_those_that_the_scheduler_would_take(spec, spr
     answer = advise(manifest, *running)
     assert set(names(answer)) == expected
     assert answer.satisfiable == bool(expected)
+
+
+OF_FUNCTIONS = st.builds(
+    lambda where, action, terms, labels: there(
+        where, "ow", affinity(apart=terms), **{**labels, "openwhisk/action": action}
+    ),
+    st.sampled_from("ABCD"),
+    st.sampled_from(("batch", "world")),
+    st.lists(st.one_of(TERMS, st.just(term(**{f"{OWN}/function": "hello"}))), max_size=1),
+    LABELS,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(AFFINITIES, SPREADS, LABELS, st.lists(OF_FUNCTIONS, max_size=6), st.sampled_from(("prefer", "require")))
+def test_with_rules_about_other_pods_what_could_be_scheduled_still_can(spec, spreads, labels, running, mode):
+    """By its own rules, those of pods that run, and strict ones of ours: one node stays open if one was."""
+    manifest = of_workflow("hello", spec={**spec, "topologySpreadConstraints": spreads}, labels=labels)
+    by_name = {each.name: each for each in NODES}
+    placed = [(each, by_name[each["spec"]["nodeName"]]) for each in running]
+    answer = advise(
+        manifest, *running, mode=mode, slowdowns={("hello", "batch"): 0.8}, workflows=[flow(critical("hello"))]
+    )
+    patched = jsonpatch.apply_patch(manifest, list(answer.patch))
+    before, after = (
+        {each.name for each in NODES if scheduling.lets_in(pod, each, NODES, placed)} for pod in (manifest, patched)
+    )
+    assert bool(after) == bool(before) == answer.satisfiable
+    assert set(names(answer)) <= after

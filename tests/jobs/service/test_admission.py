@@ -2,7 +2,10 @@
 
 import base64
 import json
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -159,3 +162,27 @@ def test_latency_is_counted_once_a_review(client: httpx.Client, fakes: Fakes) ->
         client.post("/mutate", content=encoded(review()))
     assert sum(fakes.tally.buckets) == 3
     assert fakes.tally.decisions == {("prefer", "patched", "none"): 3}
+
+
+def test_reviews_that_waited_too_long_are_admitted_unchanged_and_counted(fakes: Fakes, served: object) -> None:
+    """Eight at once, each of which takes .2 s: those at the end are not looked at."""
+
+    def slowly(request: AdmissionRequest) -> Decided:
+        time.sleep(0.2)
+        return decided(request)
+
+    fakes.deciding = slowly
+    with running(fakes.parts()) as url, ExitStack() as stack:
+        port = int(url.rpartition(":")[2])
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(8)]
+        body = encoded(review())
+        head = b"POST /mutate HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+        for each in clients:
+            each.sendall(head + body)
+        answers = [b"".join(iter(lambda client=each: client.recv(65536), b"")) for each in clients]
+    responses = [json.loads(answer.partition(b"\r\n\r\n")[2])["response"] for answer in answers]
+    assert all(response["allowed"] for response in responses)
+    unchanged = [response for response in responses if "patch" not in response]
+    assert 1 <= len(unchanged) < 8
+    assert fakes.tally.errors == {"overload": len(unchanged)}
+    assert len(fakes.kept) == 8 - len(unchanged)

@@ -21,10 +21,11 @@ from jobs.service.state import Current
 from pipeline.objects import pod_of
 from pipeline.records import PodSelection, Requirement
 from rules.changes import Changes, updated
+from rules.labels import label_value
 from rules.policy import Policy
 from rules.recommend import recommend
 from rules.request import from_pod
-from rules.view import View
+from rules.view import View, prepare
 from tests.support.service import review as reviewed
 from tests.support.worlds import NOW, World, critical, flow, node, running
 
@@ -177,6 +178,34 @@ def test_whatever_the_uid_is_the_answer_and_the_annotation_bear_it(uid):
     assert json.loads(answer)["response"]["uid"] == uid
     patched = jsonpatch.apply_patch(_hello(), given_patch(answer))
     assert patched["metadata"]["annotations"][f"{OWN}/decision"] == uid
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"), [("wskowdev-invoker-00-3-prewarm-nodejs14", "prewarm"), ("x-inv-0-1-guest-hello", "none")]
+)
+def test_pods_started_ahead_of_any_function_get_no_patch_and_are_counted(name, cause):
+    pod = {"metadata": {"name": name, "labels": {"user-action-pod": "true"}}, "spec": {"containers": []}}
+    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), now=lambda: NOW)
+    decided = desk.decide(asked(pod, "ow", 1), NOW, dry_run=False)
+    assert decided.reason == cause
+    assert (decided.kept.outcome == "left_alone") is (cause == "prewarm")
+    assert bool(given_patch(decided.answer("u"))) is not (cause == "prewarm")
+
+
+def test_the_prefix_of_own_labels_and_annotations_is_configurable():
+    policy = replace(POLICY, label_prefix="advice.example.org")
+    snapshot = WORLD.snapshot()
+    view = prepare(
+        snapshot, "c1", NOW, nodes=WORLD.nodes, pods=WORLD.pods, label_prefix=policy.label_prefix,
+    )  # fmt: skip
+    desk = Desk(Fixed(view), policy, Reservations(), now=lambda: NOW)
+    pod = _hello()
+    pod["metadata"]["labels"]["advice.example.org/function"] = "forged"
+    patched = jsonpatch.apply_patch(pod, given_patch(desk.decide(asked(pod, "ow", 1), NOW, dry_run=True).answer("u")))
+    assert patched["metadata"]["labels"]["advice.example.org/function"] == label_value("guest/hello")
+    assert patched["metadata"]["annotations"]["advice.example.org/decision"] == "u"
+    assert OWN not in json.dumps(patched)
+    assert "advice.example.org/function" in json.dumps(patched["spec"]["affinity"]["podAntiAffinity"])
 
 
 def test_an_answer_without_all_rules_is_for_its_pod_alone_and_counted():
