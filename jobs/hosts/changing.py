@@ -15,7 +15,6 @@ from rules.advice import Json
 from rules.hosts import keys
 from rules.hosts.actions import NodeAction
 
-_STRATEGIC: Final = "application/strategic-merge-patch+json"
 _MERGE: Final = "application/merge-patch+json"
 #: Objects to what is sent, and what is answered to objects.
 encoded: Final = msgspec.json.encode
@@ -68,40 +67,42 @@ def asked(dry: bool) -> dict[str, str]:
 def nodes(client: KubernetesClient, actions: Iterable[NodeAction], seen: Seen) -> list[Change]:
     """Return the changes of nodes as they were *seen*."""
     records = {each.node.name: each.node for each in seen.nodes}
-    return [_node(client, each, records[each.name], seen.versions.get(each.name, "")) for each in actions]
+    return [_node(client, each, records[each.name], seen.raw[each.name]) for each in actions]
 
 
-def _node(client: KubernetesClient, action: NodeAction, seen: Node, version: str) -> Change:
-    """Return the change of the node that was *seen* in *version*.
+def _node(client: KubernetesClient, action: NodeAction, seen: Node, raw: Mapping[str, Any]) -> Change:
+    """Return the change of the node that was *seen*, *raw* as the API server gave it.
 
     Raises (when made) `Temporary` with the reason ``changed`` where another has changed the node since.
     """
     path = f"{NODES}/{action.name}"
 
     def do(dry: bool) -> None:
-        _patch(client, path, _patch_of(action, version), dry)
+        _patch(client, path, _patch_of(action, raw, guarded=True), dry)
 
     def undo() -> None:
-        _patch(client, path, _patch_of(action.inverse(seen), ""), False)
+        now = decoded(client.get(path))
+        _patch(client, path, _patch_of(action.inverse(seen), now, guarded=False), False)
 
     return Change(f"node {action.name}", do, undo)
 
 
-def _patch_of(action: NodeAction, version: str) -> Json:
+def _patch_of(action: NodeAction, raw: Mapping[str, Any], *, guarded: bool) -> Json:
+    """Return a merge patch; it replaces taints as a whole, so that those of others stand in it as they are."""
     metadata: Json = {"labels": {**dict.fromkeys(action.stale), **action.labels}}
-    if version:
-        metadata["resourceVersion"] = version
+    if guarded:
+        metadata["resourceVersion"] = raw["metadata"]["resourceVersion"]
     patch: Json = {"metadata": metadata}
-    if action.taints:
-        patch["spec"] = {"taints": list(action.taints)}
-    elif action.untaint:
-        patch["spec"] = {"taints": [{"$patch": "delete", "key": keys.EXCLUSIVE}]}
+    if action.taints or action.untaint:
+        standing = (raw.get("spec") or {}).get("taints") or []
+        others = [each for each in standing if each.get("key") != keys.EXCLUSIVE]
+        patch["spec"] = {"taints": [*others, *action.taints] or None}
     return patch
 
 
 def _patch(client: KubernetesClient, path: str, patch: Json, dry: bool) -> None:
     try:
-        client.send("PATCH", path, encoded(patch), _STRATEGIC, **asked(dry))
+        client.send("PATCH", path, encoded(patch), _MERGE, **asked(dry))
     except SourceError as error:
         if error.reason == "status_409":
             raise Temporary("kubernetes", "changed", f"{path}: changed meanwhile, try again") from None

@@ -26,11 +26,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The nodes and the pods of stream jobs of one cluster; *versions* are the nodes' resource versions, by name."""
+    """The nodes and the pods of stream jobs of one cluster; *raw* are the nodes as the server gave them, by name."""
 
     nodes: tuple[HostNode, ...]
     pods: tuple[StreamPod, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
+    raw: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def job_of(file: Path, text: str | None = None) -> tuple[Job, Any]:
@@ -67,7 +67,7 @@ def seen(found: Iterable[Mapping[str, Any]], where: str) -> Seen:
 def live(client: KubernetesClient) -> Seen:
     """Read nodes and the pods of stream jobs from the API server; one odd object costs only itself."""
     nodes: list[HostNode] = []
-    versions: dict[str, str] = {}
+    raw: dict[str, Mapping[str, Any]] = {}
     for given in _decoded(client.list(NODES).items):
         try:
             node = _node(given)
@@ -75,11 +75,11 @@ def live(client: KubernetesClient) -> Seen:
             _log.warning("node left out", error=str(error))
             continue
         nodes.append(node)
-        versions[node.node.name] = str(given["metadata"].get("resourceVersion") or "")
+        raw[node.node.name] = given
     pods = [
         pod for given in _decoded(client.list("/api/v1/pods", label_selector=keys.JOB).items) for pod in _pod(given)
     ]
-    return Seen(tuple(nodes), tuple(pods), versions)
+    return Seen(tuple(nodes), tuple(pods), raw)
 
 
 def opened(found: Iterable[object]) -> Iterator[Mapping[str, Any]]:

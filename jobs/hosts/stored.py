@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -33,8 +34,9 @@ class StoredJob(msgspec.Struct, frozen=True):
 def keep(store: Control, cluster: str, plan: Plan, document: object, at: datetime) -> None:
     """Store *plan*; a job that is stored as it is stays untouched. Raises `BadInput` as `known` does."""
     job = plan.job
-    rules = {str(pe): rules for pe, rules in plan.rules.items()}
-    body = msgspec.to_builtins(StoredJob(cluster, job.name, job.namespace, document, plan.pools, rules))
+    rules = {str(pe): replace(rules, freedom=()) for pe, rules in plan.rules.items()}  # that counts nodes
+    made = StoredJob(cluster, job.name, job.namespace, document, plan.pools, rules)
+    body = msgspec.json.decode(msgspec.json.encode(made))  # as it will be read, to be compared
 
     def write(con: sqlite3.Connection) -> None:
         found = control.get(con, KIND, _name(cluster, job.name))
