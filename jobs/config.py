@@ -269,10 +269,21 @@ class DiskSettings(Group):
     sequential: bool = Field(
         False, description="let a pod wait while another reservation asks for the same class of volume group"
     )
+    reserve: bool = Field(
+        False,
+        description="make and settle reservations, never beside csi-baremetal's own controller; needs `disks.live`",
+    )
+    namespace: str = Field("default", description="where the lease of the process that settles reservations lies")
     symmetric: bool = Field(
         False,
         description="keep pods off drives whose users, there before, require to be apart from them",
     )
+
+    @model_validator(mode="after")
+    def _reserves_live(self) -> "DiskSettings":
+        if self.reserve and not self.live:
+            raise ValueError("reserve: needs live = true")
+        return self
 
 
 class Settings(BaseSettings):

@@ -16,6 +16,7 @@ from jobs.service.counts import Tally
 from jobs.service.decide import Decide, Decided, Keep
 from jobs.service.disks import answers as disks
 from jobs.service.disks.desk import DiskDesk
+from jobs.service.disks.extender import Plans
 from jobs.service.intents import answers as intents
 from jobs.service.intents.paths import WithoutVersion
 from jobs.service.intents.stored import Intents
@@ -42,6 +43,7 @@ class Parts:
     hosts: hosts.HostJobs
     token: Token = field(default_factory=lambda: Token(None, None))
     client_ca: bool = False
+    reserving: Plans | None = None
 
 
 def create_app(parts: Parts) -> Starlette:
@@ -57,7 +59,7 @@ def create_app(parts: Parts) -> Starlette:
         "healthz": handlers.healthz,
         "readyz": handlers.readyz(parts.ready),
         "openapi": handlers.openapi(document),
-        **disks.handlers(parts.disks),
+        **disks.handlers(parts.disks, parts.reserving),
         **intents.handlers(parts.intents),
         **hosts.handlers(parts.hosts),
     }

@@ -1,6 +1,7 @@
 """One serving process: ``python -m jobs.service.process``, started by the supervisor with the listening socket."""
 
 import argparse
+import os
 import signal
 import socket
 import sys
@@ -15,12 +16,15 @@ import uvicorn
 from featurestore.store.control import Control
 from jobs import logs, wire
 from jobs.config import ClusterSettings, KubernetesSettings, Settings, admitted, load
+from jobs.regions.lease import Lease
 from jobs.service import counts, history
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.desk import Desk
+from jobs.service.disks.controller import Controller, Running
 from jobs.service.disks.desk import DiskDesk
 from jobs.service.disks.live import LiveDisks
+from jobs.service.disks.reserving import Reserving
 from jobs.service.hosts import HostJobs
 from jobs.service.intents.stored import Intents
 from jobs.service.intents.watched import Watched
@@ -79,9 +83,14 @@ class Process:
             live = self.live
             self.metrics.watches = lambda: _watches(cluster, live, time.time())
         self.state.on_swap(self.metrics.seen)
-        self.disks = _live_disks(settings, cluster)
-        if self.disks is not None:
-            self.state.on_swap(self.disks.seen)
+        disks = self.disks = _live_disks(settings, cluster)
+        self._reservations: Running | None = None
+        reserving: Reserving | None = None
+        if disks is not None:
+            self.state.on_swap(disks.seen)
+            if settings.disks.reserve:
+                reserving = Reserving(disks.client, lambda: disks.layout)
+                self._reservations = _controller(settings, disks)
         kept = history.History(settings)
         self._history = kept
         self.spool = Spool(kept.keep, tally.lost)
@@ -106,6 +115,7 @@ class Process:
                 metrics=self.metrics,
                 tally=tally,
                 intents=Intents(Control(settings.store.control), self.intents.wake),
+                reserving=reserving,
                 disks=DiskDesk(settings.disks, cluster, lambda: self.state.current.snapshot, self.disks),
                 hosts=self.hosts,
                 token=token,
@@ -114,9 +124,9 @@ class Process:
         )
 
     @property
-    def _threads(self) -> tuple[State[View] | Periodic | Live | LiveDisks | Watched | Spool | None, ...]:
+    def _threads(self) -> tuple[State[View] | Periodic | Live | LiveDisks | Running | Watched | Spool | None, ...]:
         """What runs beside the server; what writes last is closed last."""
-        watching = (self._jobs, self.intents, self._warming, self.disks, self.live)
+        watching = (self._reservations, self._jobs, self.intents, self._warming, self.disks, self.live)
         return (*watching, self.state, self.spool, self._housekeeping)
 
     def start(self) -> None:
@@ -192,6 +202,22 @@ def _live_disks(settings: Settings, cluster: str) -> LiveDisks | None:
     """Watch the disks of the admitted cluster where the settings ask for it."""
     found = _reached(settings, cluster) if settings.disks.live else None
     return None if found is None else LiveDisks(found[1], cluster)
+
+
+def _controller(settings: Settings, disks: LiveDisks) -> Running:
+    """Settle reservations from the live *disks*, in one process at a time."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{settings.disks.namespace}/leases"
+    lease = Lease(disks.client, path, "colocation-disks", f"{socket.gethostname()}-{os.getpid()}")
+    return Running(
+        Controller(
+            disks.client,
+            lambda: disks.layout,
+            sequential=settings.disks.sequential,
+            symmetric=settings.disks.symmetric,
+            acts=lease.held,
+        ),
+        lease,
+    )
 
 
 def _reached(settings: Settings, cluster: str) -> tuple[KubernetesSettings, KubernetesClient] | None:

@@ -71,7 +71,7 @@ def plan(
     """
     asked = requests(pod, disks)
     affinities = parse(pod.annotations, pod.namespace)
-    _possible(affinities, asked)
+    check(affinities, asked)
     question = Question(
         pod=pod,
         asked=asked,
@@ -115,7 +115,8 @@ def on_node(node: str, question: Question) -> Planned:
     return Planned(node, denied=left.denied, reason=reason)
 
 
-def _possible(affinities: Affinities, asked: Asked) -> None:
+def check(affinities: Affinities, asked: Asked) -> None:
+    """Raise `BadInput` for rules that these volumes can never meet."""
     classes = {request.storage_class for request in asked.requests}
     many = len(asked.requests) + len(asked.bound) > 1
     if affinities.pod_bound == "required" and classes and many and (len(classes) > 1 or not grouped(min(classes))):

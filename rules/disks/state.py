@@ -69,16 +69,17 @@ class Booking:
 class Disks:
     """The layout; every mapping may lack what nobody spoke of.
 
-    *offered* has the capacities of a node and class, smallest first among those equally quiet. By drive go *users*,
-    *unowned* (volumes of no known pod) and *capacities_of*. By capacity go *bookings*, *dedicated* (texts of taints),
-    *holders* (applications on the drive, by the text of their taint, "" for those without) and *rooms* (bytes for
-    volumes of groups, and for one that takes the drive). By node go *tainted*, *suspended*, *consumed* (bytes in
-    volumes, and free). *used_by* are the drives of a pod, *labelled* the pods with drives by namespace, label key
-    and value, *guarded* those that require to be apart from others.
+    *identities* is the reverse of *node_names*. *offered* has the capacities of a node and class, smallest first
+    among those equally quiet. By drive go *users*, *unowned* (volumes of no known pod) and *capacities_of*. By
+    capacity go *bookings*, *dedicated* (texts of taints), *holders* (applications on the drive, by the text of their
+    taint, "" for those without) and *rooms* (bytes for volumes of groups, and for one that takes the drive). By node
+    go *tainted*, *suspended*, *consumed* (bytes in volumes, and free). *used_by* are the drives of a pod, *labelled*
+    the pods with drives by namespace, label key and value, *guarded* those that require to be apart from others.
     """
 
     objects: Objects
     node_names: Mapping[str, str]
+    identities: Mapping[str, str]
     offered: Mapping[tuple[str, str], tuple[Capacity, ...]]
     drives: Mapping[str, str]
     users: Mapping[str, tuple[User, ...]]
@@ -172,6 +173,7 @@ def lay_out(objects: Objects) -> Disks:
     return Disks(
         objects=objects,
         node_names=names,
+        identities=_identities(objects),
         offered={key: tuple(sorted(each, key=order)) for key, each in offered.items()},
         drives=groups,
         users=_frozen(users),
@@ -211,6 +213,12 @@ def _node_names(objects: Objects) -> dict[str, str]:
         if node.csi_node:
             found[node.csi_node] = node.name
     return found
+
+
+def _identities(objects: Objects) -> dict[str, str]:
+    """Return how the driver knows each node, by name."""
+    found = {node.name: node.uid for node in objects.nodes if node.uid}
+    return found | {node.name: node.csi_node for node in objects.nodes if node.csi_node}
 
 
 def _owners(

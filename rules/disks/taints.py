@@ -6,7 +6,6 @@ are labels alone.
 """
 
 import hashlib
-from collections.abc import Mapping
 from typing import Final
 
 from pipeline.disk_records import Capacity, DiskPod
@@ -62,8 +61,3 @@ def belongs(taint: str, pod: DiskPod) -> bool:
     label, colon, namespace = taint.rpartition(":")
     key, equals, value = label.partition("=")
     return bool(colon and equals) and PodLabel(key, value, namespace).matches(pod.labels, pod.namespace)
-
-
-def written(text: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the labels and annotations that dedicate a capacity by the automatic taint *text*."""
-    return {TAINT: encoded(text)}, {TAINT: text}

@@ -11,17 +11,18 @@ from starlette.responses import Response
 from jobs.disks import answer
 from jobs.service import body, text
 from jobs.service.disks.desk import DiskDesk
-from jobs.service.disks.extender import ExtenderArgs, filtered, prioritized
+from jobs.service.disks.extender import ExtenderArgs, Plans, filtered, prioritized
 from jobs.service.disks.operations import DiskPlanRequest
 from jobs.service.handlers import Handler
 from jobs.service.problems import problem
 from pipeline.errors import BadInput
 
-_ARGS = msgspec.json.Decoder(ExtenderArgs)
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
-def handlers(desk: DiskDesk) -> Mapping[str, Handler]:
-    """Return the handlers by the names of their operations."""
+def handlers(desk: DiskDesk, reserving: Plans | None = None) -> Mapping[str, Handler]:
+    """Return the handlers by the names of their operations; *reserving*, where it is given, answers the scheduler."""
+    plans_of = reserving or desk.plan
 
     def plans(given: bytes) -> object:
         asked = _asked(given)
@@ -30,8 +31,8 @@ def handlers(desk: DiskDesk) -> Mapping[str, Handler]:
 
     return {
         "disk_plans": _handler(plans),
-        "extender_filter": _handler(lambda given: filtered(_args(given), desk.plan)),
-        "extender_prioritize": _handler(lambda given: prioritized(_args(given), desk.plan)),
+        "extender_filter": _handler(lambda given: filtered(_args(given), plans_of)),
+        "extender_prioritize": _handler(lambda given: prioritized(_args(given), plans_of)),
     }
 
 
@@ -61,7 +62,8 @@ def _asked(given: bytes) -> DiskPlanRequest:
 
 
 def _args(given: bytes) -> ExtenderArgs:
+    """Read the scheduler's question, in whatever case it spells its fields: versions differ, and Go minds none."""
     try:
-        return _ARGS.decode(given)
+        return msgspec.convert({key.lower(): value for key, value in _OBJECT.decode(given).items()}, ExtenderArgs)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BadInput(f"body: no ExtenderArgs: {str(error).splitlines()[0]}") from None

@@ -1,7 +1,8 @@
 """The scheduler's extender protocol: which of the nodes can hold a pod's volumes, and which of them are better.
 
-Types and field names are those of ``k8s.io/kube-scheduler/extender/v1``. With ``nodeCacheCapable`` the scheduler
-sends names only, else whole nodes; the answer has the form of the question.
+Types are those of ``k8s.io/kube-scheduler/extender/v1``; Go reads field names in any case, and writes ``Pod`` or
+``pod``. With ``nodeCacheCapable`` the scheduler sends names only, else whole nodes; the answer has the form of the
+question.
 """
 
 from typing import Any, Protocol

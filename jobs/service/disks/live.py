@@ -12,7 +12,8 @@ from featurestore.snapshot import Snapshot
 from jobs.disks.layout import lay_out_records, learned
 from jobs.service.live import Held
 from jobs.service.periodic import Periodic
-from pipeline.clients.watch import Source, Watcher
+from pipeline.clients.kubernetes import KubernetesClient
+from pipeline.clients.watch import Watcher
 from pipeline.collectors.disks import PATHS, decode
 from pipeline.disk_records import DiskPod
 from pipeline.errors import BadInput
@@ -32,7 +33,8 @@ class LiveDisks:
     A kind that the cluster does not know counts as listed, and empty.
     """
 
-    def __init__(self, source: Source, cluster: str) -> None:
+    def __init__(self, client: KubernetesClient, cluster: str) -> None:
+        self.client = client
         self.layout: Disks | None = None
         self._cluster = cluster
         self._snapshot: Snapshot | None = None
@@ -43,7 +45,7 @@ class LiveDisks:
         self._held: Mapping[str, Held[_Key, wire.Record]] = {
             kind: Held(kind, partial(_read, kind), self._changed) for kind in PATHS
         }
-        self._watchers = {kind: self._watcher(source, kind, path) for kind, path in PATHS.items()}
+        self._watchers = {kind: self._watcher(client, kind, path) for kind, path in PATHS.items()}
         self._thread = Periodic("disks", _EVERY, self.refresh)
 
     def seen(self, snapshot: Snapshot) -> None:
@@ -79,7 +81,7 @@ class LiveDisks:
         for watcher in self._watchers.values():
             watcher.stop()
 
-    def _watcher(self, source: Source, kind: str, path: str) -> Watcher:
+    def _watcher(self, source: KubernetesClient, kind: str, path: str) -> Watcher:
         held = self._held[kind]
 
         def failed(error: Exception) -> None:

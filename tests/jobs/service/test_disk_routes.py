@@ -118,6 +118,11 @@ def test_priorities_rise_where_less_is_consumed(client):
     assert found["worker-2"] == 10 and 0 < found["worker-1"] < 10 and found["worker-3"] == 0
 
 
+def test_field_names_of_any_case_are_read_as_schedulers_write_them(client):
+    asked = {"Pod": pod(claims=["www-1"]), "Nodes": None, "NodeNames": ["worker-2", "worker-3"]}
+    assert client.post("/extender/filter", json=asked).json()["nodenames"] == ["worker-2"]
+
+
 def test_what_is_no_question_is_a_problem(client):
     for verb in ("filter", "prioritize"):
         assert client.post(f"/extender/{verb}", content=b"[]").status_code == 400

@@ -1,0 +1,206 @@
+"""The extender that reserves and the controller that settles, against an API server that is written to."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from jobs.service.disks.controller import CAPACITIES, Controller
+from jobs.service.disks.extender import ExtenderArgs, filtered
+from jobs.service.disks.live import LiveDisks
+from jobs.service.disks.reserving import PATH, Reserving
+from pipeline.clients.kubernetes import KubernetesClient
+from pipeline.collectors.disks import PATHS
+from rules.disks.dedication import PROVISIONAL
+from rules.disks.taints import TAINT, encoded
+from tests.support.disks import capacity, claim, pod, storage_classes, using
+from tests.support.kube_api import KubeApi, serving
+
+NODES = [{"kind": "Node", "metadata": {"name": f"worker-{i}", "uid": f"n{i}"}} for i in (1, 2)]
+_NAMESPACED = ("Volume", "PersistentVolumeClaim", "Pod")
+
+
+def put(api: KubeApi, *objects):
+    for each in objects:
+        path = PATHS[each["kind"]]
+        if each["kind"] in _NAMESPACED:
+            group, _, plural = path.rpartition("/")
+            path = f"{group}/namespaces/{each['metadata'].get('namespace', 'default')}/{plural}"
+        api.put(path, each)
+
+
+def until(said: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait until *said*; the time limit only ends a test that fails."""
+    end = time.monotonic() + seconds
+    while not said():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+class World:
+    """A cluster, its live disks, the extender and the controller."""
+
+    def __init__(self, api: KubeApi, live: LiveDisks, **options: bool) -> None:
+        self.api, self.live = api, live
+        self.reserving = Reserving(live.client, lambda: live.layout)
+        self.controller = Controller(live.client, lambda: live.layout, **options)
+
+    def filter(self, given, *names: str):
+        asked = ExtenderArgs(given, nodenames=list(names or ("worker-1", "worker-2")))
+        return filtered(asked, self.reserving)
+
+    def spec(self, name: str):
+        return self.api.get(f"{PATH}/{name}")["spec"]
+
+    def status(self, name: str) -> str:
+        status: str = self.spec(name)["Status"]
+        return status
+
+    def shows(self, said) -> None:
+        until(lambda: self.live.layout is not None and said(self.live.layout))
+
+    def settle(self, name: str, status: str = "RESERVED") -> None:
+        self.shows(lambda disks: any(each.name == name for each in disks.objects.reservations))
+
+        def done() -> bool:
+            self.controller.work()
+            return self.status(name) == status
+
+        until(done)
+        self.shows(lambda disks: any(e.name == name and e.status == status for e in disks.objects.reservations))
+
+
+@contextmanager
+def world(tmp_path, *objects, **options: bool) -> Iterator[World]:
+    with serving() as api:
+        put(api, *NODES, *storage_classes(), *objects)
+        live = LiveDisks(KubernetesClient(kubeconfig=api.kubeconfig(tmp_path)), "c1")
+        live.start()
+        try:
+            until(lambda: live.layout is not None)
+            yield World(api, live, **options)
+        finally:
+            live.close()
+
+
+BASE = [capacity("ac-d1", "HDDLVG", 50), capacity("ac-d2", "HDDLVG", 60, node="n2")]
+
+
+def test_a_reservation_is_asked_for_settled_and_passed_on(tmp_path):
+    given = pod(claims=["www-1"])
+    with world(tmp_path, *BASE, given, claim("www-1", "hddlvg", 10)) as here:
+        found = here.filter(given)
+        assert (found.nodenames, found.failed_nodes, found.error) == ([], {}, ""), "the scheduler tries again"
+        assert here.spec("default-web-0") == {
+            "Namespace": "default",
+            "Status": "REQUESTED",
+            "NodeRequests": {"Requested": ["n1", "n2"]},
+            "ReservationRequests": [
+                {"CapacityRequest": {"Name": "www-1", "StorageClass": "HDDLVG", "Size": 10 * 2**30}}
+            ],
+        }
+        here.settle("default-web-0")
+        assert here.spec("default-web-0")["NodeRequests"]["Reserved"] == ["n1", "n2"]
+        assert here.filter(given).nodenames == ["worker-1", "worker-2"]
+        one = here.filter(given, "worker-2", "worker-9")
+        assert one.nodenames == ["worker-2"]
+        assert one.failed_nodes == {"worker-9": "No available capacity found on the node worker-9"}
+
+
+def test_what_cannot_be_held_is_rejected_and_asked_for_again_when_there_is_more(tmp_path):
+    given = pod(claims=["www-1"])
+    with world(tmp_path, *BASE, given, claim("www-1", "hddlvg", 100)) as here:
+        here.filter(given)
+        here.settle("default-web-0", "REJECTED")
+        put(here.api, capacity("ac-d3", "HDD", 200, node="n2"))
+        here.shows(lambda disks: "n2" in disks.node_names and len(disks.objects.capacities) == 3)
+        assert here.filter(given).nodenames == [], "asked for again"
+        assert here.status("default-web-0") == "REQUESTED"
+        here.settle("default-web-0")
+        assert here.filter(given).nodenames == ["worker-2"]
+
+
+def test_no_capacity_is_given_twice(tmp_path):
+    """Two pods of one drive each, on a node with one drive: the second is rejected."""
+    first, second = pod("a-0", ["a"]), pod("b-0", ["b"])
+    claims = [claim("a", "ssd", 1), claim("b", "ssd", 1)]
+    with world(tmp_path, capacity("ac-s1", "SSD", 10), first, second, *claims) as here:
+        here.filter(first)
+        here.filter(second)
+        here.settle("default-a-0")
+        here.settle("default-b-0", "REJECTED")
+
+
+def test_a_pod_waits_while_another_holds_the_same_class(tmp_path):
+    first, second = pod("a-0", ["a"]), pod("b-0", ["b"])
+    with world(
+        tmp_path, *BASE, first, second, claim("a", "hddlvg", 1), claim("b", "hddlvg", 1), sequential=True
+    ) as here:
+        here.filter(first)
+        here.settle("default-a-0")
+        here.filter(second)
+        here.shows(lambda disks: len(disks.objects.reservations) == 2)
+        for _ in range(5):
+            here.controller.work()
+        assert here.status("default-b-0") == "REQUESTED"
+
+
+def test_a_dedicated_disk_is_tainted_before_it_is_reserved_and_released_afterwards(tmp_path):
+    given = pod(claims=["www-1"], labels={"app": "nginx"}, DED="true")
+    state = [capacity("ac-s1", "SSD", 400), capacity("ac-s2", "SSD", 400, node="n2")]
+    with world(tmp_path, *state, given, claim("www-1", "ssdlvg", 1)) as here:
+        here.filter(given)
+        here.settle("default-web-0")
+        writes = [path for method, path in here.api.log if method in ("PATCH", "PUT")]
+        assert writes == [f"{CAPACITIES}/ac-s1", f"{CAPACITIES}/ac-s2", f"{PATH}/default-web-0"]
+        for name in ("ac-s1", "ac-s2"):
+            meta = here.api.get(f"{CAPACITIES}/{name}")["metadata"]
+            assert meta["labels"][TAINT] == encoded("app=nginx:default")
+            assert meta["annotations"] == {TAINT: "app=nginx:default", PROVISIONAL: "default-web-0"}
+        # The pod got its volume on s1, and the driver deleted the reservation.
+        put(here.api, *using(given, "s1", name="made"))
+        here.api.delete(f"{PATH}/default-web-0")
+        here.shows(lambda disks: not disks.objects.reservations and "s1" in disks.users)
+
+        def tended() -> bool:
+            here.controller.work()
+            one, two = (here.api.get(f"{CAPACITIES}/{name}")["metadata"] for name in ("ac-s1", "ac-s2"))
+            return PROVISIONAL not in one["annotations"] and TAINT not in two["labels"]
+
+        until(tended)
+        assert here.api.get(f"{CAPACITIES}/ac-s1")["metadata"]["annotations"] == {TAINT: "app=nginx:default"}
+        assert here.api.get(f"{CAPACITIES}/ac-s2")["metadata"]["annotations"] == {}
+
+
+def test_who_does_not_act_writes_nothing(tmp_path):
+    given = pod(claims=["www-1"])
+    with world(tmp_path, *BASE, given, claim("www-1", "hddlvg", 1)) as here:
+        here.filter(given)
+        here.shows(lambda disks: disks.objects.reservations)
+        Controller(here.live.client, lambda: here.live.layout, acts=lambda: False).work()
+        assert here.status("default-web-0") == "REQUESTED"
+
+
+def test_annotation_errors_make_no_reservation(tmp_path):
+    given = pod(claims=["www-1"], TYPES="pod-bond")
+    with world(tmp_path, *BASE, given, claim("www-1", "hddlvg", 1)) as here:
+        assert "pod-bond" in here.filter(given).error
+        assert here.api.all(PATH) == {}
+
+
+def test_a_write_that_was_overtaken_is_no_error(tmp_path):
+    """Another process asked first: this one finds that out from the answer, and waits like it."""
+    given = pod(claims=["www-1"])
+    with world(tmp_path, *BASE, given, claim("www-1", "hddlvg", 1)) as here:
+        here.api.fault = lambda method, path: 409 if method == "POST" else None
+        found = here.filter(given)
+        assert (found.nodenames, found.error) == ([], "")
+
+
+@pytest.mark.parametrize("status", ["CANCELLED", "SOMETHING"])
+def test_a_state_that_nobody_knows_is_an_error(tmp_path, status):
+    given = pod(claims=["www-1"])
+    odd = {"kind": "AvailableCapacityReservation", "metadata": {"name": "default-web-0"}, "spec": {"Status": status}}
+    with world(tmp_path, *BASE, given, claim("www-1", "hddlvg", 1), odd) as here:
+        assert here.filter(given).error == f"unsupported reservation status: {status}"
