@@ -133,6 +133,8 @@ class Answer:
         yield from _of_rules(self.advices.values(), self.hopeless)
 
 
+#: So many of the best nodes a pod says it is expected on, one of them, to other replicas of the service.
+EXPECTED: Final = 5
 _PLAIN: Final = msgspec.json.Decoder(tuple[dict[str, Any], tuple[dict[str, Any], ...]])
 _LEFT_OUT: Final[Mapping[Cause, str]] = {"deadline": "missed its deadline", "error": "failed"}
 _NOBODY: Final = np.zeros(0, dtype=np.intp)
@@ -201,7 +203,8 @@ def answer(
         top = ranked.top
     before = _changeable(request.pod)
     added = additions(terms, request.own_labels(policy))
-    merged = merge(before, added, prefix=policy.label_prefix, decision=decision, raw=True)
+    expected = ",".join(view.nodes.names[node] for node in top[:EXPECTED].tolist())
+    merged = merge(before, added, prefix=policy.label_prefix, decision=decision, expected=expected, raw=True)
     action = request.hpa.operations if request.hpa is not None else ()
     patch = () if request.mode == "observe" else (*action, *json_patch(before, merged))
     return Answer(

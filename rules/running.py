@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,15 @@ class Reservation:
     node: str
     function: str
     requests: Mapping[str, float]
+
+
+def expected_by(decision: str, nodes: str) -> str:
+    """Return on which of *nodes* (names with commas between) the pod of *decision* is counted; "" where none is said.
+
+    Each decision has its own: pods that are alike spread evenly, as those of one's own decisions do in turn.
+    """
+    listed = [name for name in nodes.split(",") if name]
+    return listed[crc32(decision.encode()) % len(listed)] if listed else ""
 
 
 def units(resource: str, amount: float) -> float:

@@ -44,9 +44,18 @@ T = TypeVar("T")
 
 
 class Held(Generic[K, T]):
-    """Objects of one kind by key; *read* gives key and value, or raises for one odd object, which is left out."""
+    """Objects of one kind by key; *read* gives key and value, or raises for one odd object, which is left out.
 
-    def __init__(self, kind: str, read: Callable[[msgspec.Raw], tuple[K, T]], changed: Callable[[], None]) -> None:
+    *seen* is told of each object that is read, and whether it is still there.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        read: Callable[[msgspec.Raw], tuple[K, T]],
+        changed: Callable[[], None],
+        seen: Callable[[T, bool], None] = lambda value, there: None,
+    ) -> None:
         self.items: dict[K, T] = {}
         self.refused = 0
         self.changes = 0
@@ -55,12 +64,15 @@ class Held(Generic[K, T]):
         self._kind = kind
         self._read = read
         self._changed = changed
+        self._seen = seen
 
     def replace(self, raws: Sequence[msgspec.Raw]) -> None:
         """Take a whole list: what is not among *raws* is gone."""
         self.refused = 0
         listed = [pair for raw in raws if (pair := self._readable(raw)) is not None]
         self.items = dict(listed)
+        for _, value in listed:
+            self._seen(value, True)
         self._touch(None)
 
     def event(self, kind: str, raw: msgspec.Raw) -> None:
@@ -69,6 +81,7 @@ class Held(Generic[K, T]):
         if pair is None:
             return
         key, value = pair
+        self._seen(value, kind != "DELETED")
         if kind == "DELETED":
             if self.items.pop(key, None) is not None:
                 self._touch(key)
@@ -111,18 +124,18 @@ class Live:
         *,
         annotations: Sequence[str],
         node: Callable[[msgspec.Raw], Node] = objects.node,
-        on_pod: Callable[[Pod], None] = lambda _: None,
+        on_pod: Callable[[Pod, bool], None] = lambda pod, there: None,
     ) -> None:
-        """Keep of each pod's annotations only the given ones; *on_pod* is told of each with a node."""
+        """Keep of each pod's annotations only the given ones; *on_pod* is told of each, and whether it is still
+        there."""
         self.changes = 0
         self._annotations = tuple(annotations)
-        self._on_pod = on_pod
         self._node = node
         self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
         self._shunned: dict[tuple[PodSelection, ...], tuple[PodSelection, ...]] = {}
         self._interned: dict[tuple[tuple[str, float], ...], Mapping[str, float]] = {}
         self._nodes = Held("node", self._read_node, self._changed)
-        self._pods = Held("pod", self._read_pod, self._changed)
+        self._pods = Held("pod", self._read_pod, self._changed, on_pod)
         self._services = Held("service", _read_service, self._changed)
         self.lists = {"nodes": 0, "pods": 0, "services": 0}
         self._watchers = {
@@ -199,8 +212,6 @@ class Live:
 
     def _read_pod(self, raw: msgspec.Raw) -> tuple[str, Pod]:
         pod = objects.pod(raw)
-        if pod.node:
-            self._on_pod(pod)
         return pod.uid, msgspec.structs.replace(
             pod,
             namespace=sys.intern(pod.namespace),

@@ -30,6 +30,7 @@ from jobs.service.intents.stored import Intents
 from jobs.service.intents.watched import Watched
 from jobs.service.live import Live
 from jobs.service.metrics import Metrics
+from jobs.service.others import Others
 from jobs.service.periodic import Periodic
 from jobs.service.prepared import Spent
 from jobs.service.reservations import Reservations
@@ -43,7 +44,6 @@ from jobs.supervisor.status import WatchStatus
 from pipeline import objects
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import ColocationError
-from rules.policy import Policy
 from rules.view import View
 
 _log = structlog.get_logger(__name__)
@@ -64,7 +64,10 @@ class Process:
         token = Token(serve.token.get_secret_value() if serve.token else None, serve.token_file)
         tally = counts.read(directory / f"serving-{slot}.json") if directory is not None else counts.Tally()
         self.reservations = Reservations()
-        self.live = _live(settings, cluster, policy, self.reservations)
+        others = Others(
+            self.reservations, policy, lambda pod: self.state.current.view.learned.owners.function_of(pod)
+        )
+        self.live = _live(settings, cluster, others)
         spent = Spent()
         kubernetes = partial(wire.kubernetes_of, settings, cluster)
         self.hosts = HostJobs(Control(settings.store.control), cluster, settings.hosts, kubernetes)
@@ -180,21 +183,19 @@ class Process:
         return Readiness("ready", self.state.current.snapshot.version, live)
 
 
-def _live(settings: Settings, cluster: str, policy: Policy, reservations: Reservations) -> Live | None:
+def _live(settings: Settings, cluster: str, others: Others) -> Live | None:
     """Watch the admitted cluster where there is a way to reach it."""
     found = _reached(settings, cluster)
     if found is None:
         return None
     kubernetes, client = found
-    decision = policy.own("decision")
-
     return Live(
         client,
-        annotations=(decision,),
+        annotations=others.annotations,
         node=lambda raw: objects.node(
             raw, bandwidth_label=kubernetes.bandwidth_label, disk_label=kubernetes.disk_label
         ),
-        on_pod=lambda pod: reservations.seen(pod.annotations.get(decision, "")),
+        on_pod=others,
     )
 
 

@@ -31,6 +31,11 @@ class Reservations:
         self.changes += 1
         return True
 
+    def learn(self, reservation: Reservation) -> None:
+        """Remember one of another replica, unless it is known already."""
+        if reservation.decision not in self._held:
+            self.add(reservation)
+
     def seen(self, decision: str) -> None:
         """Forget a decision whose pod has a node now."""
         if self._held.pop(decision, None) is not None:

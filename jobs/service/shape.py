@@ -83,7 +83,13 @@ class Names:
             action=policy.function_labels[1],
             own=frozenset((policy.own("function"), policy.own("workflow"))),
             labels=frozenset((policy.own("function"), policy.own("workflow"), policy.own("ignore"), PROGRAM)),
-            annotations=(policy.own("applied"), policy.own("decision"), policy.own("mode"), MIRROR),
+            annotations=(
+                policy.own("applied"),
+                policy.own("decision"),
+                policy.own("expected"),
+                policy.own("mode"),
+                MIRROR,
+            ),
             decision=policy.own("decision"),
         )
 

@@ -25,14 +25,21 @@ _LISTS: Final = (
 
 
 def merge(
-    pod: Mapping[str, Any], added: Additions, *, prefix: str | None, decision: str = "", raw: bool = False
+    pod: Mapping[str, Any],
+    added: Additions,
+    *,
+    prefix: str | None,
+    decision: str = "",
+    expected: str = "",
+    raw: bool = False,
 ) -> Json:
     """Return *pod* with *added* in it; *pod* itself is not changed.
 
     The annotation ``{prefix}/applied`` holds the fingerprints of what was added, by which a later run takes its own
-    earlier terms out again; ``{prefix}/decision`` names the decision, and is kept where the run changes nothing. With
-    *raw* our terms stand in it as JSON text, which is quicker, and good for encoding alone. *prefix* None leaves no
-    note: what is added is the pod's own from then on.
+    earlier terms out again; ``{prefix}/decision`` names the decision, ``{prefix}/expected`` the nodes on one of which
+    the pod is *expected*: both are kept where the run changes nothing. With *raw* our terms stand in it as JSON text,
+    which is quicker, and good for encoding alone. *prefix* None leaves no note: what is added is the pod's own from
+    then on.
     """
     metadata, spec = _object(pod, "metadata"), _object(pod, "spec")
     annotations, labels = _object(metadata, "annotations"), _object(metadata, "labels")
@@ -48,9 +55,11 @@ def merge(
     elif ours or any(added.labels.values()) or added.alternatives:
         annotations[f"{prefix}/applied"] = ",".join(ours)
         annotations.setdefault(f"{prefix}/decision", decision)
+        if expected:
+            annotations.setdefault(f"{prefix}/expected", expected)
     else:
-        annotations.pop(f"{prefix}/applied", None)
-        annotations.pop(f"{prefix}/decision", None)
+        for note in ("applied", "decision", "expected"):
+            annotations.pop(f"{prefix}/{note}", None)
     merged = dict(pod)
     _put(metadata, "labels", labels)
     _put(metadata, "annotations", annotations)
@@ -65,6 +74,10 @@ def merge(
         return merged
     if prefix is not None and f"{prefix}/decision" in annotations:
         annotations[f"{prefix}/decision"] = decision
+        if expected:
+            annotations[f"{prefix}/expected"] = expected
+        else:
+            annotations.pop(f"{prefix}/expected", None)
     return merged
 
 

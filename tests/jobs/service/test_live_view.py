@@ -54,7 +54,7 @@ def live(server: KubeServer, tmp_path: Path, seen: list[str]) -> Iterator[Live]:
     live = Live(
         client,
         annotations=("colocation.internal/decision",),
-        on_pod=lambda pod: seen.append(pod.annotations.get("colocation.internal/decision", "")),
+        on_pod=lambda pod, there: seen.append(f"{pod.annotations.get('colocation.internal/decision', '')} {there}"),
     )
     live.start()
     try:
@@ -93,7 +93,9 @@ def test_the_lists_are_held_with_what_answers_need_and_no_more(
     assert pods["a"].requests == {"cpu": 0.5, "memory": 2.0**30}
     assert pods["a"].requests is pods["b"].requests
     assert live.services() == {("team", "db"): {"app": "db"}}
-    assert "d1" in seen
+    assert "d1 True" in seen
+    server.event(PODS, "DELETED", _shunning("a"))
+    wait_until(lambda: "d1 False" in seen)
 
 
 def test_pods_are_asked_for_without_those_that_ended(live: Live, server: KubeServer) -> None:
