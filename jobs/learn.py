@@ -19,7 +19,7 @@ from featurestore.engines.candidate import Inputs, Learned, Options
 from featurestore.engines.increment import Carried, advance
 from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
-from featurestore.store import assemble, models, published, queries, states, use, windows
+from featurestore.store import assemble, followed, models, published, queries, states, use, windows
 from featurestore.store.duck import Store
 from jobs import planning
 from jobs.config import Settings
@@ -162,6 +162,11 @@ def publish(settings: Settings, store: Store, at: datetime) -> Snapshot:
     except OSError as error:
         raise BadInput(f"{settings.store.snapshot}: cannot be written: {error.strerror}") from error
     return snapshot
+
+
+def follow(store: Store, at: datetime) -> int:
+    """Join decisions with the nodes that their pods got and how these fared; returns how many have a pod."""
+    return store.write(lambda con: followed.follow(con, at))
 
 
 def retain(settings: Settings, store: Store, at: datetime) -> Mapping[str, int]:

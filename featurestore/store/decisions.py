@@ -150,7 +150,8 @@ def recent(
 ) -> pa.Table:
     """Return stored decisions, the newest first, of which each given column has just that value.
 
-    Columns: those of the table ``decisions``, the document left out.
+    Columns: those of the table ``decisions``, the document left out, and of the pod that came of it, where one was
+    seen: its *node*, whether that is one ranked first (*followed*), *activations*, *p50_ms*, the function's *usual_ms*.
     """
     given = {
         "cluster": cluster,
@@ -163,7 +164,11 @@ def recent(
     return arrow(
         con,
         """
-        SELECT decision, "at", namespace, pod, function, mode, outcome, satisfiable, snapshot, cluster FROM decisions
+        SELECT decision, "at", namespace, pod, function, mode, outcome, satisfiable, node, followed, activations,
+            p50_ms, usual_ms, snapshot, cluster
+        FROM decisions LEFT JOIN (
+            SELECT cluster, decision, node, followed, activations, p50_ms, usual_ms FROM decision_outcomes
+        ) USING (cluster, decision)
         WHERE ($cluster IS NULL OR cluster = $cluster) AND ($namespace IS NULL OR namespace = $namespace)
             AND ($pod IS NULL OR pod = $pod) AND ($function IS NULL OR function = $function)
             AND ($mode IS NULL OR mode = $mode) AND ($outcome IS NULL OR outcome = $outcome)

@@ -229,6 +229,7 @@ _RETAINED = (
     ("placements", "ended < ?", "placements"),
     ("node_specs", "valid_to < ?", "placements"),
     ("decisions", '"at" < ?', "decisions"),
+    ("decision_outcomes", '"at" < ?', "decisions"),
     ("runs", "finished < ?", "decisions"),
 )
 

@@ -66,6 +66,7 @@ def learn(
             outcomes.append(
                 learner.run(held, name, now=utc_now, full=full, store=store, progress=_advance(bar, task))
             )
+    learner.follow(store, utc_now())
     learner.retain(held, store, utc_now())
     for outcome in outcomes:
         if outcome.message:

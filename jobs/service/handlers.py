@@ -44,6 +44,11 @@ DECISIONS = pa.schema(
         pa.field("mode", pa.string()),
         pa.field("outcome", pa.string()),
         pa.field("satisfiable", pa.bool_()),
+        pa.field("node", pa.string()),
+        pa.field("followed", pa.bool_()),
+        pa.field("activations", pa.int64()),
+        pa.field("p50_ms", pa.float64()),
+        pa.field("usual_ms", pa.float64()),
         pa.field("snapshot", pa.string()),
         pa.field("cluster", pa.string()),
     ]
@@ -66,7 +71,7 @@ def known(name: str, snapshot: Callable[[], Snapshot]) -> Handler:
 
 
 def decisions(history: History, recent: Callable[[], Sequence[Decided]], snapshot: Callable[[], Snapshot]) -> Handler:
-    """Return the handler of ``GET /v1/decisions``: those just made here, then the kept ones."""
+    """Return the handler of ``GET /v1/decisions``: those just made here, and the kept ones."""
 
     def answer(query: Mapping[str, str]) -> Response:
         filters = {key: value for key, value in query.items() if key not in tables.PAGING}
@@ -77,13 +82,13 @@ def decisions(history: History, recent: Callable[[], Sequence[Decided]], snapsho
         rows = {
             row["decision"]: row
             for row in (
+                *({field: getattr(one.kept, field, None) for field in DECISIONS.names} for one in recent()),
                 *history(filters, limit + offset),
-                *({field: getattr(one.kept, field) for field in DECISIONS.names} for one in recent()),
             )
             if all(row[name] == value for name, value in filters.items())
         }
         newest = sorted(rows.values(), key=_moment, reverse=True)
-        table = pa.Table.from_pylist([{name: row[name] for name in DECISIONS.names} for row in newest], DECISIONS)
+        table = pa.Table.from_pylist([{name: row.get(name) for name in DECISIONS.names} for row in newest], DECISIONS)
         return tables.answer(table, snapshot().version, query)
 
     async def handler(request: Request) -> Response:
