@@ -151,7 +151,8 @@ def recent(
     """Return stored decisions, the newest first, of which each given column has just that value.
 
     Columns: those of the table ``decisions``, the document left out, and of the pod that came of it, where one was
-    seen: its *node*, whether that is one ranked first (*followed*), *activations*, *p50_ms*, the function's *usual_ms*.
+    seen: its *node*, whether that is one ranked first (*followed*), *activations*, *p50_ms*, the function's
+    *usual_ms*.
     """
     given = {
         "cluster": cluster,
