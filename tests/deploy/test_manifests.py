@@ -95,7 +95,9 @@ def test_the_role_only_reads() -> None:
     verbs = {verb for rule in role["rules"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "watch"}
     resources = {resource for rule in role["rules"] for resource in rule["resources"]}
-    assert resources == {"nodes", "pods", "services", "workflows"}
+    disks = {"availablecapacities", "availablecapacityreservations", "drives", "volumes", "logicalvolumegroups"}
+    claims = {"persistentvolumeclaims", "storageclasses", "csinodes"}
+    assert resources == {"nodes", "pods", "services", "workflows", *disks, *claims}
 
 
 def test_a_webhook_that_is_down_locks_nothing() -> None:
