@@ -21,6 +21,7 @@ BENCHMARKS = (
     "demo_slowdowns",
     "disk_plans",
     "simulated_placement",
+    "regions",
 )
 DEFAULT = ("ingestion", "exposure", "cluster_reading")
 

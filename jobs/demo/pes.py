@@ -103,6 +103,13 @@ class Simulator:
         await asyncio.gather(*(each.checkpoint(region, seq) for each in self._running.values()))
         return status
 
+    async def everywhere(self, method: str, path: Callable[[int], str], body: bytes, times: int) -> None:
+        """Have every PE ask the same, so many times."""
+        for _ in range(times):
+            await asyncio.gather(
+                *(running.http.ask(method, path(number), body) for number, running in self._running.items())
+            )
+
     def fate(self) -> list[float]:
         """When copies of a datagram arrive, in seconds from now."""
         faults, rng = self.manner.faults, self._rng

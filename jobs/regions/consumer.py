@@ -282,5 +282,5 @@ def _only_marks(before: RegionStatus, outcome: Outcome) -> bool:
         outcome.notification is None
         and outcome.timer is None
         and after.state is before.state
-        and after.pe_to_completion != before.pe_to_completion
+        and after.pe_to_completion is not before.pe_to_completion
     )

@@ -25,6 +25,8 @@ class State(Enum):
     MAXIMUM_RESET_ATTEMPTS_REACHED = "MAXIMUM_RESET_ATTEMPTS_REACHED"
     CHECKPOINT_PENDING = "CHECKPOINT_PENDING"
 
+    __hash__ = object.__hash__  # the enumeration's own takes longer than a transition's look-up
+
     @property
     def ordinal(self) -> int:
         return _ORDINALS[self]

@@ -141,6 +141,7 @@ def test_a_killed_operator_goes_on_where_it_was_and_uses_no_id_twice(
                 last = job.status()["lastCompletedSeqID"]
                 served.start()
                 completed(job, last + 1)
-            watched.hold({0: [pe.checkpoints[0] for pe in simulator.pes.values()]})
+            assert watched.statuses[0]
+            assert watched.faults({0: [pe.checkpoints[0] for pe in simulator.pes.values()]}) == []
     finally:
         served.kill()

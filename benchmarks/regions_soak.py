@@ -1,0 +1,142 @@
+"""Drains with faulty datagrams by the thousand, and an operator that is killed at moments of all kinds.
+
+What must hold: every drain completes; after each start the regions are at their last completed checkpoint, or have
+used up their attempts; no id is drained twice; nothing is completed that a PE has not checkpointed; memory stays.
+"""
+
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Figure
+from jobs.demo.pes import Faults, Manner, Simulator
+from pipeline.clients.kubernetes import KubernetesClient
+from tests.support.kube_api import KubeApi, serving
+from tests.support.region_world import Forked, Job, Writes, free_ports, free_udp_port, simulated, wait_for
+
+DRAINS, KILLS = 10_000, 200
+
+#: Regions and their PEs; some are in two.
+_REGIONS = ((0, 1, 2), (2, 3, 4), (5, 6), (7, 8, 9))
+_FAULTS = Manner(poll=0.1, blocking=frozenset({1, 6}), faults=Faults(lost=0.2, doubled=0.2, delayed=0.2, delay=0.02))
+_MAX = "MAXIMUM_RESET_ATTEMPTS_REACHED"
+
+
+def soak(scale: float = 1.0) -> list[Figure]:
+    """Drain and kill *scale* of 10,000 and 200 times."""
+    drains, kills = max(20, round(DRAINS * scale)), max(4, round(KILLS * scale))
+    return [*_drained(drains), *_killed(kills)]
+
+
+#: Resets that each may try: the last one has used them up when it is killed twice without a drain in between.
+_ATTEMPTS = (5, 5, 5, 1)
+
+
+def _job(api: KubeApi, directory: Path) -> Job:
+    common = {"trigger": "periodic", "period": 0.01}
+    regions = [
+        {"regionIndex": index, "pesInRegion": list(pes), "maxConsecutiveResetAttempts": attempts, **common}
+        for index, (pes, attempts) in enumerate(zip(_REGIONS, _ATTEMPTS, strict=True))
+    ]
+    job = Job(KubernetesClient(kubeconfig=api.kubeconfig(directory)), "j", regions, directory)
+    job.apply()
+    job.run_pes()
+    return job
+
+
+def _indices() -> range:
+    return range(len(_REGIONS))
+
+
+def _checkpoints(simulator: Simulator) -> dict[int, list[set[int]]]:
+    return {index: [simulator.pes[pe].checkpoints[index] for pe in _REGIONS[index]] for index in _indices()}
+
+
+def _drained(drains: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as name, serving() as api:
+        directory = Path(name)
+        job, port = _job(api, directory), free_udp_port()
+        writes = Writes(api, job)
+        operator = Forked(directory / "kubeconfig", job, port, free_ports())
+        began = time.monotonic()
+        try:
+            with simulated(job, operator, port, _FAULTS) as (simulator, _):
+
+                def done() -> int:
+                    return sum(job.status(index).get("lastCompletedSeqID", 0) for index in _indices())
+
+                wait_for(lambda: done() >= drains // 5, 60.0 + drains, "the first fifth of the drains", 0.2)
+                early = operator.memory()
+                wait_for(lambda: done() >= drains, 60.0 + drains, "all drains", 0.2)
+                growth, took = operator.memory() / early - 1.0, time.monotonic() - began
+                resets = sum(job.status(index)["lastCompletedReset"] >= 0 for index in _indices())
+                count = done()
+                faults = writes.faults(_checkpoints(simulator))
+        finally:
+            operator.kill()
+    return [
+        Figure("drains with 20 % of datagrams lost, doubled, late", count, "drains", note=f"{count / took:.0f}/s"),
+        Figure("... that timed out or broke a rule", resets + len(faults), "", goal="0", met=not (resets or faults)),
+        Figure("memory after all drains to that after a fifth", growth * 100, "%", goal="< 5 %", met=growth < 0.05),
+    ]
+
+
+def _killed(kills: int) -> list[Figure]:
+    rng = random.Random(7)
+    exhausted = wrong = 0
+    with tempfile.TemporaryDirectory() as name, serving() as api:
+        directory = Path(name)
+        job, port = _job(api, directory), free_udp_port()
+        writes = Writes(api, job)
+        operator = Forked(directory / "kubeconfig", job, port, free_ports())
+        try:
+            with simulated(job, operator, port, _FAULTS) as (simulator, _):
+                for number in range(kills):
+                    if number % 2:
+                        # Right after a write, whose answer and whose notification nobody gets.
+                        writes.at_a_write(after=rng.randrange(30), kill=operator.process.kill)
+                        wait_for(lambda: writes.killed, 30.0, "a kill at a write")
+                        operator.process.join(10.0)
+                    else:
+                        time.sleep(rng.uniform(0.0, 0.5))
+                        operator.kill()
+                    before = {index: job.status(index) for index in _indices()}
+                    operator.start()
+                    for index in _indices():
+                        how = _after(job, operator, index, before[index])
+                        exhausted += how == "exhausted"
+                        wrong += how == "wrong"
+                faults = writes.faults(_checkpoints(simulator))
+        finally:
+            operator.kill()
+    return [
+        Figure("kills of the operator", kills, "", note=f"{exhausted} regions had used up their attempts"),
+        Figure("... after which a region was elsewhere", wrong, "", goal="0", met=wrong == 0),
+        Figure("... ids used twice, false completions", len(faults), "", goal="0", met=not faults),
+    ]
+
+
+def _after(job: Job, operator: Forked, index: int, before: dict[str, Any]) -> str:
+    """Wait until a region is well again after a start; say how it came there."""
+    last, current = before.get("lastCompletedSeqID", 0), before.get("currentSeqID", 1)
+
+    def settled() -> bool:
+        status = job.status(index)
+        reset = status.get("lastCompletedReset") == last and status.get("currentSeqID", 0) > current
+        return reset or status.get("state") == _MAX
+
+    try:
+        wait_for(settled, 30.0, "a reset after the start")
+    except AssertionError:
+        return "wrong"
+    status = job.status(index)
+    if status["state"] != _MAX:
+        return "reset"
+    used_up = status["currentResetAttempt"] == status["currentMaxResetAttempts"]
+    if status["lastCompletedSeqID"] != last or not used_up:
+        return "wrong"
+    operator.ask("PUT", f"region/{index}/reset", b'{"request":{"operator":"soak","force":"true"}}')
+    wait_for(lambda: job.status(index)["state"] != _MAX, 30.0, "a forced reset")
+    return "exhausted"
