@@ -102,10 +102,11 @@ def _killed(kills: int) -> list[Figure]:
                     else:
                         time.sleep(rng.uniform(0.0, 0.5))
                         operator.kill()
+                    killed = time.time_ns() // 1_000_000
                     before = {index: job.status(index) for index in _indices()}
                     operator.start()
                     for index in _indices():
-                        how = _after(job, operator, index, before[index])
+                        how = _after(job, operator, index, before[index], killed)
                         exhausted += how == "exhausted"
                         wrong += how == "wrong"
                 faults = writes.faults(_checkpoints(simulator))
@@ -118,13 +119,16 @@ def _killed(kills: int) -> list[Figure]:
     ]
 
 
-def _after(job: Job, operator: Forked, index: int, before: dict[str, Any]) -> str:
-    """Wait until a region is well again after a start; say how it came there."""
-    last, current = before.get("lastCompletedSeqID", 0), before.get("currentSeqID", 1)
+def _after(job: Job, operator: Forked, index: int, before: dict[str, Any], killed: int) -> str:
+    """Wait until a region is well again after a start; say how it came there.
+
+    A write that was under way at the kill may be done a moment later, so that more may be completed than *before*.
+    """
+    last = before.get("lastCompletedSeqID", 0)
 
     def settled() -> bool:
         status = job.status(index)
-        reset = status.get("lastCompletedReset") == last and status.get("currentSeqID", 0) > current
+        reset = status.get("lastResetTime", 0) >= killed and status["lastCompletedReset"] >= last
         return reset or status.get("state") == _MAX
 
     try:
@@ -135,7 +139,7 @@ def _after(job: Job, operator: Forked, index: int, before: dict[str, Any]) -> st
     if status["state"] != _MAX:
         return "reset"
     used_up = status["currentResetAttempt"] == status["currentMaxResetAttempts"]
-    if status["lastCompletedSeqID"] != last or not used_up:
+    if status["lastCompletedSeqID"] < last or not used_up:
         return "wrong"
     operator.ask("PUT", f"region/{index}/reset", b'{"request":{"operator":"soak","force":"true"}}')
     wait_for(lambda: job.status(index)["state"] != _MAX, 30.0, "a forced reset")

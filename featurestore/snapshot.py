@@ -116,6 +116,27 @@ TABLES: Mapping[str, pa.Schema] = {
     "drives": schema(  # how busy devices of nodes were, last known of the last hour
         cluster=_TEXT, node=_TEXT, device=_TEXT, busy_ratio=pa.float64()
     ),
+    "regions": schema(  # consistent regions of stream jobs, as last listed
+        cluster=_TEXT,
+        namespace=_TEXT,
+        stream_job=_TEXT,
+        region=pa.int32(),
+        trigger=_TEXT,
+        state=_TEXT,
+        healthy=pa.bool_(),
+        current_seq_id=pa.int64(),
+        last_completed_seq_id=pa.int64(),
+        reset_attempts=pa.int64(),
+        max_reset_attempts=pa.int64(),
+        average_drain_ms=pa.int64(),
+        average_reset_ms=pa.int64(),
+        last_consistent_at=TIME,
+        last_reset_at=TIME,
+        last_completed_drain=pa.int64(),
+        last_completed_reset=pa.int64(),
+        pes=pa.int32(),
+        seen=TIME,
+    ),
     "health": schema(
         cluster=_TEXT,
         source=_TEXT,

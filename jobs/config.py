@@ -243,6 +243,20 @@ class HostsSettings(Group):
     )
 
 
+class RegionsSettings(Group):
+    manage: bool = Field(False, description="while serving, run an operator for each job with consistent regions")
+    image: str | None = Field(None, description="image of the operators, needed to manage them")
+    service_account: str = Field(
+        "colocation-regions", description="service account of the operators, in the namespace of each job"
+    )
+
+    @model_validator(mode="after")
+    def _an_image(self) -> "RegionsSettings":
+        if self.manage and not self.image:
+            raise ValueError("image: needed where manage is true")
+        return self
+
+
 class ServeSettings(Group):
     cluster: str | None = Field(
         None, description="the cluster whose pods are admitted; default: the only one configured"
@@ -299,6 +313,7 @@ class Settings(BaseSettings):
     hosts: HostsSettings = HostsSettings()
     serve: ServeSettings = ServeSettings()
     disks: DiskSettings = DiskSettings()
+    regions: RegionsSettings = RegionsSettings()
 
     @classmethod
     def settings_customise_sources(

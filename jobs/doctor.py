@@ -17,7 +17,7 @@ from featurestore.store.duck import Store
 from jobs import wire
 from jobs.config import ClusterSettings, Settings
 from pipeline.clients.prometheus import PrometheusClient
-from pipeline.collectors import nodes, placements, usage_nodes, usage_pods, workflows
+from pipeline.collectors import nodes, placements, regions, usage_nodes, usage_pods, workflows
 from pipeline.columns import METRICS
 from pipeline.errors import ColocationError, SourceError
 from pipeline.records import Batch, Window
@@ -133,6 +133,7 @@ def _kubernetes(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
         ),
         ("pods", lambda: placements.collect(client.list, now, function_labels=given.function_labels)),
         ("workflows", lambda: workflows.collect(client.list, now)),
+        ("regions", lambda: regions.collect(client.list, now)),
     ):
         yield from _listed(cluster.name, name, check, seen)
     if autoscalers := recognised(*seen.signs()):

@@ -29,6 +29,7 @@ from pipeline.collectors import (
     disks,
     nodes,
     placements,
+    regions,
     usage_drives,
     usage_nodes,
     usage_pods,
@@ -56,7 +57,7 @@ class Source:
 
 
 #: Every source that ``colocate collect`` knows, in the order in which a first collection profits most.
-SOURCES = ("nodes", "workflows", "placements", "disks", "usage", "activations")
+SOURCES = ("nodes", "workflows", "placements", "disks", "regions", "usage", "activations")
 
 #: History that one transaction covers at most.
 _USAGE_SLICE = timedelta(hours=6)
@@ -174,12 +175,19 @@ def _disks(client: KubernetesClient, settings: KubernetesSettings, at: datetime,
     return disks.collect(client.list, at)
 
 
+def _regions(
+    client: KubernetesClient, settings: KubernetesSettings, at: datetime, store: Store, cluster: str
+) -> Batch:
+    return regions.collect(client.list, at)
+
+
 #: One line a collector that lists Kubernetes objects.
 _KUBERNETES: Mapping[str, _Listed] = {
     "nodes": _nodes,
     "workflows": _workflows,
     "placements": _placements,
     "disks": _disks,
+    "regions": _regions,
 }
 
 

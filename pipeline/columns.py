@@ -73,6 +73,31 @@ WORKFLOWS = schema(namespace=pa.string(), workflow=pa.string(), document=pa.stri
 #: One row an object about disks of the whole list: the record of `pipeline.disk_records` as JSON.
 DISKS = schema(kind=pa.string(), namespace=pa.string(), name=pa.string(), document=pa.string())
 
+#: One row a consistent region of the whole list; *members* a JSON array of PEs, *spans* of the drains and resets that
+#: it completed last: {kind, seq, started (epoch ms), milliseconds}.
+REGIONS = schema(
+    namespace=pa.string(),
+    name=pa.string(),
+    stream_job=pa.string(),
+    region=pa.int32(),
+    trigger=pa.string(),
+    state=pa.string(),
+    healthy=pa.bool_(),
+    current_seq_id=pa.int64(),
+    last_completed_seq_id=pa.int64(),
+    reset_attempts=pa.int64(),
+    max_reset_attempts=pa.int64(),
+    average_drain_ms=pa.int64(),
+    average_reset_ms=pa.int64(),
+    last_consistent_at=TIME,
+    last_reset_at=TIME,
+    last_completed_drain=pa.int64(),
+    last_completed_reset=pa.int64(),
+    pes=pa.int32(),
+    members=pa.string(),
+    spans=pa.string(),
+)
+
 #: One row an imported activation; what an OpenWhisk page gives the store extracts itself.
 ACTIVATIONS = schema(
     activation_id=pa.string(),
@@ -111,6 +136,7 @@ TABLES: Mapping[str, pa.Schema] = {
     "usage": USAGE,
     "placements": PLACEMENTS,
     "workflows": WORKFLOWS,
+    "regions": REGIONS,
     "activations": ACTIVATIONS,
     "profiles": PROFILES,
     "disks": DISKS,

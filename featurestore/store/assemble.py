@@ -9,7 +9,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from featurestore.snapshot import TABLES, Snapshot
-from featurestore.store import queries
+from featurestore.store import queries, regions
 from featurestore.store.models import LEARNED
 
 #: Usage older than this says nothing about how busy a node is now.
@@ -66,6 +66,7 @@ def snapshot(con: DuckDBPyConnection, at: datetime) -> Snapshot:
         "workflows": queries.arrow(con, _WORKFLOWS),
         "disks": queries.arrow(con, _DISKS),
         "drives": queries.arrow(con, _DRIVES, {"since": at - FRESH, "at": at}),
+        "regions": regions.current(con),
         "health": queries.health(con),
         **{name: _learned(con, name, place) for name, place in LEARNED.items()},
     }

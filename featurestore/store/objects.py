@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from featurestore.store import disks
+from featurestore.store import disks, regions
 from featurestore.store.merging import Listed, Merge, changed
 from pipeline.columns import TABLES
 from pipeline.records import Batch
@@ -20,6 +20,7 @@ _KEYS: Mapping[str, str] = {
     "usage": 'scope, namespace, name, metric, "at"',
     "placements": "uid",
     "workflows": "namespace, workflow",
+    "regions": regions.KEYS,
     "profiles": "function, node_type",
     "disks": disks.KEYS,
 }
@@ -305,6 +306,7 @@ MERGES: Mapping[str, Merge] = {
     "usage": usage,
     "placements": placements,
     "workflows": workflows,
+    "regions": regions.merge,
     "profiles": profiles,
     "disks": disks.merge,
 }

@@ -226,6 +226,7 @@ _RETAINED = (
         ' AND kept.activation_id = activation_use.activation_id AND kept."start" = activation_use."start")',
         "activations",
     ),
+    ("region_spans", "ended < ?", "activations"),
     ("placements", "ended < ?", "placements"),
     ("node_specs", "valid_to < ?", "placements"),
     ("decisions", '"at" < ?', "decisions"),

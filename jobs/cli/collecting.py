@@ -21,7 +21,7 @@ def collect(
     context: typer.Context,
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SOURCE]...", help="nodes, workflows, placements, usage, activations"),
+        typer.Argument(metavar="[SOURCE]...", help="nodes, workflows, placements, regions, usage, activations"),
     ] = None,
     cluster: Annotated[list[str] | None, typer.Option("--cluster", help="only this cluster; may be repeated")] = None,
     output: Output = Format.table,

@@ -136,9 +136,10 @@ class _Running(asyncio.DatagramProtocol):
     async def stop(self) -> None:
         if self._transport is not None:
             self._transport.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while tasks := list(self._tasks):  # a task that is cancelled at the wrong moment may begin another
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=1.0)
         self.http.close()
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
@@ -164,7 +165,8 @@ class _Running(asyncio.DatagramProtocol):
             self._heard.clear()
             with contextlib.suppress(TimeoutError):
                 while True:
-                    await asyncio.wait_for(self._heard.wait(), self._simulator.manner.poll)
+                    async with asyncio.timeout(self._simulator.manner.poll):
+                        await self._heard.wait()
                     self._heard.clear()
 
     def _take(self, body: bytes) -> None:

@@ -54,6 +54,7 @@ def create_app(parts: Parts) -> Starlette:
         "functions": handlers.known("functions", parts.snapshot),
         "interference": handlers.known("interference", parts.snapshot),
         "nodes": handlers.known("nodes", parts.snapshot),
+        "regions": handlers.known("regions", lambda: parts.metrics.with_regions(parts.snapshot())),
         "decisions": handlers.decisions(parts.history, parts.recent, parts.snapshot),
         "metrics": handlers.metrics(parts.metrics.page),
         "healthz": handlers.healthz,

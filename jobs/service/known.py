@@ -61,6 +61,22 @@ KNOWN: Mapping[str, Known] = {
         },
         (("cluster", "ascending"), ("slowdown", "descending"), ("victim", "ascending"), ("aggressor", "ascending")),
     ),
+    "regions": Known(
+        "regions",
+        "Consistent regions of stream jobs: state, sequence ids, and how long drains and resets take",
+        (
+            *("stream_job", "region", "trigger", "state", "healthy", "current_seq_id", "last_completed_seq_id"),
+            *("reset_attempts", "max_reset_attempts", "average_drain_ms", "average_reset_ms", "last_consistent_at"),
+            *("last_reset_at", "last_completed_drain", "last_completed_reset", "pes", "seen", "namespace", "cluster"),
+        ),
+        {"cluster": "cluster", "namespace": "namespace", "stream_job": "stream_job", "state": "state"},
+        (
+            ("cluster", "ascending"),
+            ("namespace", "ascending"),
+            ("stream_job", "ascending"),
+            ("region", "ascending"),
+        ),
+    ),
     "nodes": Known(
         "nodes",
         "Nodes with their allocatable resources and last known use",

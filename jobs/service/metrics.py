@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -9,8 +10,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from featurestore.snapshot import Snapshot
+from jobs.regions import following
 from jobs.service import counts
-from jobs.service.families import admission, freshness, learned, schedule, sources
+from jobs.service.families import admission, freshness, learned, regions, schedule, sources
 from jobs.service.health import from_table, newest
 from jobs.supervisor import status
 
@@ -67,12 +69,18 @@ class Metrics:
         """Return the whole page."""
         return render(self._current(time.time())) + self._learned
 
+    def with_regions(self, snapshot: Snapshot) -> Snapshot:
+        """Return *snapshot* with the regions as the supervisor saw them last."""
+        found = following.latest(self._directory, snapshot["regions"])
+        return replace(snapshot, tables={**snapshot.tables, "regions": found})
+
     def _current(self, now: float) -> Iterator[Metric]:
         told = status.read(self._directory / status.FILE if self._directory else None)
         yield from admission.admission(counts.total(self._tallies()))
         if (snapshot := self._snapshot) is not None:
             health = newest(from_table(snapshot["health"]), told.health if told else ())
             yield from sources.sources(health, now)
+            yield from regions.regions(following.latest(self._directory, snapshot["regions"]))
             yield from freshness.snapshot(snapshot.created.timestamp(), now, *self.loads())
         yield from freshness.watches([*self.watches(), *(told.watches if told else ())], now)
         if told is not None:

@@ -68,6 +68,7 @@ ROUTES: tuple[Operation, ...] = (
     _known("functions"),
     _known("interference"),
     _known("nodes"),
+    _known("regions"),
     Operation(
         "GET",
         "/v1/decisions",

@@ -18,6 +18,7 @@ from featurestore.store import decisions, queries
 from featurestore.store.duck import Store
 from jobs import logs
 from jobs.config import Settings, admitted
+from jobs.regions.instance import Instance
 from jobs.service import listening
 from jobs.service.health import from_table
 from jobs.service.periodic import Periodic
@@ -62,6 +63,7 @@ class _Supervisor:
         self._board = Board(directory / status.FILE, names(jobs))
         self._clockwork = Clockwork(jobs, self._board, self._report) if jobs else None
         self._watches = Watches(settings, self._board, self._report) if jobs else None
+        self._regions = Instance(settings, directory, follow=bool(jobs))
         self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
 
     def run(self, address: tuple[object, ...]) -> int:
@@ -76,10 +78,12 @@ class _Supervisor:
                 self._clockwork.start()
             if self._watches is not None:
                 self._watches.start()
+            self._regions.start()
             while not self._stopping.wait(_LOOK) and code is None:
                 code = servers.look()
         finally:
             _log.info("shutting down")
+            self._regions.close()
             if self._watches is not None:
                 self._watches.close()
             if self._clockwork is not None:

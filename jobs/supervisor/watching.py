@@ -45,7 +45,7 @@ RECORD, _NAMES = timedelta(minutes=1), timedelta(minutes=5)
 _FAILING = 3
 
 
-class _Reached:
+class Reached:
     """A cluster's API server, logged in to when it is first asked, and again until that works."""
 
     def __init__(self, login: Callable[[], Source]) -> None:
@@ -218,7 +218,7 @@ class Watches:
         self._writer.close(timeout)
 
     def _add(self, cluster: str, settings: KubernetesSettings) -> None:
-        source = _Reached(partial(wire.kubernetes, settings))
+        source = Reached(partial(wire.kubernetes, settings))
         reader = partial(objects.node, bandwidth_label=settings.bandwidth_label, disk_label=settings.disk_label)
         pods = self._pods[cluster] = Pods(settings.function_labels)
         self._watches += [Watch(cluster, source, feed, self._writer.wake) for feed in (Nodes(reader), pods)]

@@ -97,7 +97,7 @@ def test_the_role_only_reads() -> None:
     resources = {resource for rule in role["rules"] for resource in rule["resources"]}
     disks = {"availablecapacities", "availablecapacityreservations", "drives", "volumes", "logicalvolumegroups"}
     claims = {"persistentvolumeclaims", "storageclasses", "csinodes"}
-    assert resources == {"nodes", "pods", "services", "workflows", *disks, *claims}
+    assert resources == {"nodes", "pods", "services", "workflows", "streamscrs", *disks, *claims}
 
 
 def test_a_webhook_that_is_down_locks_nothing() -> None:

@@ -382,6 +382,13 @@ class Writes:
                 last for last in set(completed) - {0} if not all(last in taken for taken in checkpoints[index])
             ]
             found += [f"region {index}: {last} was completed without a checkpoint" for last in untaken]
+            resets = [
+                each
+                for before, each in pairwise(statuses)
+                if (before["state"], each["state"]) == ("RESETTING", "PROCESSING")
+            ]
+            if any(each["lastCompletedReset"] != each["lastCompletedSeqID"] for each in resets):
+                found.append(f"region {index}: reset to another checkpoint than the last completed one")
             if any(each["lastCompletedSeqID"] >= each["currentSeqID"] for each in statuses):
                 found.append(f"region {index}: completed what was not begun")
         return found
