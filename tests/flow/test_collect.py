@@ -14,7 +14,7 @@ from tests.support.kube_server import HTML, status
 from tests.support.town import KEY, Town, town
 from tests.support.web import Reply
 
-SOURCES = ("nodes", "workflows", "placements", "regions", "usage", "activations")
+SOURCES = ("nodes", "workflows", "placements", "disks", "regions", "usage", "activations")
 
 
 @pytest.fixture
@@ -47,7 +47,8 @@ def test_the_second_collection_adds_nothing(place: Town) -> None:
     assert held["placements"] == 6
     assert held["activations"] == held["distinct"] == 500
     assert set(outcomes(first.stdout)) == {
-        "nodes", "workflows", "placements", "regions", "usage/node", "usage/pod", "activations/guest",
+        "nodes", "workflows", "placements", "disks", "regions", "usage/node", "usage/pod", "usage/drive",
+        "activations/guest",
     }  # fmt: skip
     second = place.colocate("collect", "nodes", "placements", "activations", "-o", "json")
     assert second.returncode == 0, second.stderr

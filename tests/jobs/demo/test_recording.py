@@ -74,7 +74,8 @@ def test_the_replayed_records_are_the_recorded_ones(recording: recorded.Recordin
         outcomes = collect.run(loaded, now=lambda: moment)
         again = collect.run(loaded, now=lambda: moment)
     assert {(each.source, each.outcome, each.message) for each in outcomes} == {
-        (source, "ok", "") for source in ("nodes", "workflows", "placements", "regions", "usage", "activations")
+        (source, "ok", "")
+        for source in ("nodes", "workflows", "placements", "disks", "regions", "usage", "activations")
     }
     assert {each.outcome for each in again} == {"ok"}
     assert sum(each.rows for each in again) == 0
