@@ -15,6 +15,7 @@ BENCHMARKS = (
     "exposure",
     "cluster_reading",
     "advice",
+    "hpa",
     "webhook",
     "interference",
     "learning",

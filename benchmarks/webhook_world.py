@@ -21,7 +21,7 @@ def function(number: int) -> str:
     return f"team{number % 40:02d}/step{number:05d}"
 
 
-def _table(name: str, count: int, **columns: object) -> pa.Table:
+def table(name: str, count: int, **columns: object) -> pa.Table:
     schema = TABLES[name]
     arrays = [
         pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
@@ -53,33 +53,33 @@ def snapshot(nodes: int, pods: int, functions: int, pairs: int, seed: int = 0) -
     slowdown = np.where(rng.random(pairs) < 0.2, rng.uniform(0.1, 1.0, pairs), rng.normal(0, 0.02, pairs))
     now = datetime.now(UTC)
     tables = {
-        "nodes": _table(
+        "nodes": table(
             "nodes", nodes, cluster=[CLUSTER] * nodes, node=names, node_type=[f"t{n % 4}" for n in range(nodes)],
             ready=[True] * nodes, schedulable=[True] * nodes, cpu_cores=[32.0] * nodes,
             memory_bytes=[128.0 * 2**30] * nodes, pods=[250.0] * nodes, gpu_count=[0] * nodes, labels=labels,
             taints=["[]"] * nodes, allocatable=[allocatable] * nodes, cpu_used_cores=rng.uniform(0, 24, nodes),
             memory_used_bytes=rng.uniform(0, 96, nodes) * 2**30, used_at=[now] * nodes,
         ),
-        "functions": _table(
+        "functions": table(
             "functions", functions, cluster=[CLUSTER] * functions, function=known, node_type=[""] * functions,
             dominant=["cpu"] * functions, cpu=["high"] * functions, memory=["low"] * functions,
             network=["low"] * functions, disk=["low"] * functions, source=["measured"] * functions,
             activations=[1000] * functions, p50_ms=rng.uniform(5, 500, functions),
             p95_ms=rng.uniform(500, 900, functions),
         ),
-        "latencies": _table(
+        "latencies": table(
             "latencies", 4 * functions, cluster=[CLUSTER] * 4 * functions,
             function=[name for name in known for _ in range(4)], node_type=[f"t{n}" for n in range(4)] * functions,
             node=[""] * 4 * functions, activations=[500] * 4 * functions, p50_ms=rng.uniform(5, 500, 4 * functions),
             p95_ms=rng.uniform(500, 900, 4 * functions),
         ),
-        "placements": _table(
+        "placements": table(
             "placements", pods, cluster=[CLUSTER] * pods, uid=[f"uid-{n}" for n in range(pods)],
             namespace=["openwhisk"] * pods, pod=[f"pod-{n}" for n in range(pods)], node=[names[n] for n in where],
             function=[known[n] for n in who], phase=["Running"] * pods, started=[now] * pods,
             cpu_request_cores=[0.25] * pods, memory_request_bytes=[256.0 * 2**20] * pods, labels=["{}"] * pods,
         ),
-        "pairs": _table(
+        "pairs": table(
             "pairs", pairs, cluster=[CLUSTER] * pairs, victim=[known[n] for n in victim],
             aggressor=[known[n] for n in aggressor], node_type=[""] * pairs, status=["observed"] * pairs,
             slowdown=slowdown, low=slowdown - 0.02, high=slowdown + 0.02,

@@ -158,6 +158,7 @@ def _checked(file: Path, manifest: Mapping[str, Any]) -> None:
         pod = pod.get(step) if isinstance(pod, Mapping) else None
     if not isinstance(pod, Mapping):
         return
+    pod = plain(pod)
     try:
         objects.pod_of(pod)
         shape.check(pod, str((manifest.get("metadata") or {}).get("name")))

@@ -61,7 +61,7 @@ def create_app(parts: Parts) -> Starlette:
         "readyz": handlers.readyz(parts.ready),
         "openapi": handlers.openapi(document),
         **disks.handlers(parts.disks, parts.reserving),
-        **intents.handlers(parts.intents),
+        **intents.handlers(parts.intents, parts.snapshot),
         **hosts.handlers(parts.hosts),
     }
     admission = Admission(parts.decide, parts.keep, parts.tally)

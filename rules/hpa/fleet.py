@@ -5,7 +5,7 @@ that is not Ready, cordoned, or tainted against pods in general is not there at 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -43,6 +43,14 @@ class Fleet:
     cluster_of: Index
     free: Mapping[str, Whole]
     has: Callable[[str, str], Mask]
+    first: Index = field(init=False)
+    there: Index = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note where the nodes of each cluster begin, of those that have any."""
+        first = np.flatnonzero(np.diff(self.cluster_of, prepend=-1))
+        object.__setattr__(self, "first", first)
+        object.__setattr__(self, "there", self.cluster_of[first])
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -57,9 +65,12 @@ class Fleet:
         found = self.free.get(resource)
         return np.zeros(self.nodes, dtype=np.int64) if found is None else found
 
-    def sums(self, values: npt.NDArray[np.float64] | Whole | Mask) -> npt.NDArray[np.float64]:
+    def sums(self, values: Whole | Mask) -> npt.NDArray[np.float64]:
         """Add up a number of each node over the clusters."""
-        return np.bincount(self.cluster_of, weights=values, minlength=len(self)).astype(np.float64)
+        sums = np.zeros(len(self))
+        if len(self.first):
+            sums[self.there] = np.add.reduceat(values, self.first, dtype=np.int64)
+        return sums
 
 
 def of_records(clusters: Mapping[str, tuple[Iterable[Node], Iterable[Pod]]]) -> Fleet:
@@ -211,8 +222,15 @@ class _Lazy:
 
 
 def _having(labels: Sequence[Mapping[str, str]] | _Lazy) -> Callable[[str, str], Mask]:
+    known: dict[str, tuple[dict[str | None, int], npt.NDArray[np.int32]]] = {}
+
     def has(key: str, value: str) -> Mask:
-        read = labels() if isinstance(labels, _Lazy) else labels
-        return np.fromiter((each.get(key) == value for each in read), np.bool_, len(read))
+        if key not in known:
+            read = labels() if isinstance(labels, _Lazy) else labels
+            numbers: dict[str | None, int] = {}
+            codes = [numbers.setdefault(each.get(key), len(numbers)) for each in read]
+            known[key] = (numbers, np.array(codes, dtype=np.int32))
+        numbers, column = known[key]
+        return np.equal(column, numbers.get(value, -1))
 
     return has

@@ -8,8 +8,7 @@ One thing alone is always decided exactly. Things and nodes are taken in an orde
 that no answer depends on the order in which they were given.
 """
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -23,6 +22,8 @@ from rules.hpa.fleet import Fleet, Index, Whole, part
 #: Up to so many combinations of replicas (the product of replicas + 1 over the things) a refusal is exact.
 STATES: Final = 1024
 NO, YES, UNDECIDED = 0, 1, -1
+#: Of so few replicas each is looked at for itself.
+_FEW: Final = 8
 _GOLDEN: Final = 0.618033988749895
 Answers = npt.NDArray[np.int8]
 
@@ -56,11 +57,14 @@ def pack(fleet: Fleet, things: Sequence[Thing], wanted: npt.NDArray[np.bool_] | 
     if not len(open_):
         return answers
     local, rows = part(fleet, open_)
-    worth = sum((fleet.amount(name) / (1.0 + number) for number, name in enumerate(sorted(fleet.free))), 1.0)
-    order = sorted(
-        range(len(things)),
-        key=lambda number: (fitting[number].sum(), *_size(things[number]), float(things[number].ok @ worth)),
-    )
+    names = sorted({name for thing in things for name in thing.need})
+    worth = sum((local.amount(name) / (1.0 + number) for number, name in enumerate(names)), np.ones(local.nodes))
+
+    def rank(number: int) -> tuple[object, ...]:
+        each = things[number]
+        return fitting[number].sum(), *_size(each), float(worth[each.ok[rows]].sum())
+
+    order = sorted(range(len(things)), key=rank)
     ordered = [Thing(things[n].replicas, things[n].need, things[n].ok[rows]) for n in order]
     chosen = wanted[order][:, open_]
     room = Room(local, ordered)
@@ -75,9 +79,21 @@ def pack(fleet: Fleet, things: Sequence[Thing], wanted: npt.NDArray[np.bool_] | 
 
 def _copies(fleet: Fleet, thing: Thing) -> Whole:
     """Return how many replicas each node holds for itself, at most all of them."""
-    copies = np.where(thing.ok, thing.replicas, 0).astype(np.int64)
-    for resource, amount in thing.need.items():
-        np.minimum(copies, fleet.amount(resource) // amount, out=copies)
+    return _held(thing, fleet.amount, thing.ok)
+
+
+def _held(thing: Thing, free: Callable[[str], Whole], ok: Mask) -> Whole:
+    if thing.replicas > _FEW:
+        copies = np.where(ok, thing.replicas, 0).astype(np.int64)
+        for resource, amount in thing.need.items():
+            np.minimum(copies, free(resource) // amount, out=copies)
+        return copies
+    copies = np.zeros(len(ok), dtype=np.int64)  # comparing is much quicker than dividing
+    for count in range(1, thing.replicas + 1):
+        holds = ok.copy()
+        for resource, amount in thing.need.items():
+            holds &= free(resource) >= count * amount
+        copies += holds
     return copies
 
 
@@ -125,26 +141,35 @@ class Room:
             alike += thing.ok * np.modf(number * _GOLDEN)[0]
         self._slack += np.modf(alike)[0] * 1e-9
 
-    def copy(self) -> "Room":
-        """Return another that changes apart from this one."""
-        other = copy.copy(self)
-        other.free = {name: amount.copy() for name, amount in self.free.items()}
-        other._slack = self._slack.copy()
-        return other
+    def put_all(self, things: Sequence[Thing], on: Mask) -> Mask:
+        """Put all *things* on the clusters *on* where all of them find room, else none; return which these are."""
+        if not on.any():
+            return on
+        free, slack = {name: amount.copy() for name, amount in self.free.items()}, self._slack.copy()
+        fits = on
+        for thing in things:
+            fits = self.put(thing, fits)
+        undone = np.flatnonzero((on & ~fits)[self._fleet.cluster_of])
+        for name, amount in free.items():
+            self.free[name][undone] = amount[undone]
+        self._slack[undone] = slack[undone]
+        return fits
 
     def put(self, thing: Thing, on: Mask) -> Mask:
         """Put *thing* on the clusters *on* where all its replicas find room, and return which these are."""
         fleet = self._fleet
-        copies = np.where(thing.ok & on[fleet.cluster_of], thing.replicas, 0).astype(np.int64)
-        for resource, amount in thing.need.items():
-            np.minimum(copies, self.free[resource] // amount, out=copies)
+        copies = _held(thing, self.free.__getitem__, thing.ok & on[fleet.cluster_of])
         done: Mask = on & (fleet.sums(copies) >= thing.replicas)
         rows = np.flatnonzero((copies > 0) & done[fleet.cluster_of])
         if not len(rows):
             return done
-        if thing.replicas == 1:
-            rows = _least(fleet.cluster_of[rows], self._slack[rows], rows)
-            self._take(thing, rows, np.ones(len(rows), dtype=np.int64))
+        if thing.replicas <= _FEW:
+            for count in range(thing.replicas, 0, -1):
+                chosen = _least(fleet.cluster_of[rows], self._slack[rows], rows)
+                self._take(thing, chosen, np.ones(len(chosen), dtype=np.int64))
+                copies[chosen] -= 1
+                if count > 1:
+                    rows = rows[copies[rows] > 0]
             return done
         order = rows[np.lexsort((self._slack[rows], fleet.cluster_of[rows]))]
         cluster, held = fleet.cluster_of[order], copies[order]

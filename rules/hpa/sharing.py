@@ -153,20 +153,9 @@ def _filled(
         open_ = np.ones(len(clusters), dtype=np.bool_)
         for number, things in enumerate(parts):
             has = kept[placed[number].name][clusters]
-            open_ &= ~has | _put(room, things, has)  # what only the exact search could pack takes nothing more
+            open_ &= ~has | room.put_all(things, has)  # what only the exact search could pack takes nothing more
         for number in (*order[first:], *order[:first]):
             name = placed[number].name
             mine = open_ & placed[number].allowed[clusters] & ~kept[name][clusters]
-            kept[name][clusters] |= _put(room, parts[number], mine)
+            kept[name][clusters] |= room.put_all(parts[number], mine)
     return kept
-
-
-def _put(room: Room, things: Sequence[Thing], on: Mask) -> Mask:
-    """Put all *things* of one application where all of them find room; return these clusters."""
-    fits, trial = on, room.copy() if len(things) > 1 else room
-    for thing in things:
-        fits = trial.put(thing, fits)
-    if trial is not room:
-        for thing in things:
-            room.put(thing, fits)
-    return fits

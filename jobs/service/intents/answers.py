@@ -8,21 +8,25 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from featurestore.snapshot import Snapshot
 from featurestore.store.tree import Missing, Taken
 from jobs.service import body, text
 from jobs.service.handlers import Handler
+from jobs.service.intents.operations import Placement
 from jobs.service.intents.stored import Intents
 from jobs.service.problems import problem
 from pipeline.errors import BadInput, Temporary
 from rules.hpa.errors import Undecodable
+from rules.hpa.fleet import of_snapshot
 from rules.hpa.levels import LEVELS, Level
+from rules.hpa.placement import place
 
 _Work = Callable[[], Any]
 
 
-def handlers(intents: Intents) -> dict[str, Handler]:
+def handlers(intents: Intents, snapshot: Callable[[], Snapshot]) -> dict[str, Handler]:
     """Return the handler of every operation of `operations.INTENTS` by its name."""
-    found: dict[str, Handler] = {}
+    found: dict[str, Handler] = {"placement": _placement(intents, snapshot)}
     for name, level in LEVELS.items():
         found[f"create_{name}"] = _reading(intents.create, name, 201)
         found[f"list_{name}"] = _listing(intents, name, level)
@@ -58,6 +62,21 @@ def _listing(intents: Intents, name: str, level: Level) -> Handler:
         if wanted is None:
             return await _answered(lambda: intents.listed(name, request.path_params), 200)
         return await _answered(lambda: intents.get(name, {**request.path_params, level.parts[0]: wanted}), 200)
+
+    return handler
+
+
+def _placement(intents: Intents, snapshot: Callable[[], Snapshot]) -> Handler:
+    def work(fields: dict[str, str]) -> Placement:
+        wanted, clusters = intents.of_group(fields)
+        placed = place(wanted, of_snapshot(snapshot(), clusters))
+        refused = {each.app for each in placed.unsatisfied}
+        left = {app: told for app, told in placed.candidates().items() if app not in refused}
+        scores = {app: told for app, told in placed.scores().items() if app in left}
+        return Placement(left, scores, list(placed.unsatisfied))
+
+    async def handler(request: Request) -> Response:
+        return await _answered(lambda: work(request.path_params), 200)
 
     return handler
 

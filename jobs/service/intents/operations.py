@@ -8,6 +8,7 @@ from msgspec import Struct
 from jobs.service.operation import Operation
 from rules.hpa import bodies
 from rules.hpa.levels import LEVELS, Level, item_template, template
+from rules.hpa.reasons import Unsatisfied
 
 _SINGLE: Final = "only this item, itself instead of a list"
 
@@ -49,4 +50,19 @@ def _operations(name: str, level: Level) -> Iterator[Operation]:
                     problems=(404, 409))  # fmt: skip
 
 
-INTENTS: Final = tuple(operation for name, level in LEVELS.items() for operation in _operations(name, level))
+class Placement(Struct):
+    """Where the applications of a group may go, by the last snapshot; *unsatisfied* says why some may go nowhere."""
+
+    candidates: dict[str, dict[str, Any]]
+    scores: dict[str, dict[str, int]]
+    unsatisfied: list[Unsatisfied]
+
+
+INTENTS: Final = (
+    *(operation for name, level in LEVELS.items() for operation in _operations(name, level)),
+    Operation(
+        "GET", f"/v2/{item_template('group')}/hpa-placement", "placement",
+        "On which clusters the applications of a group have the hardware that their intents ask for",
+        answer=Placement, problems=(404,),
+    ),
+)  # fmt: skip

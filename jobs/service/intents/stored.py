@@ -9,6 +9,7 @@ from featurestore.store import tree
 from featurestore.store.control import Control
 from featurestore.store.tree import Item
 from pipeline.errors import BadInput
+from rules.hpa import model
 from rules.hpa.bodies import Body
 from rules.hpa.levels import LEVELS, check_consumer, item_template, template
 
@@ -91,6 +92,16 @@ class Intents:
             return [_shown(con, name, item) for item in tree.listed(con, collection)]
 
         return self._control.read(work)
+
+    def of_group(self, fields: Fields) -> tuple[model.Intents, list[str]]:
+        """Return the intents of one group, and the names of the clusters that were created."""
+        path = item_template("group").format_map(fields)
+
+        def work(con: sqlite3.Connection) -> tuple[list[Item], list[Item]]:
+            return [tree.one(con, path), *tree.below(con, path)], tree.listed(con, template("cluster"))
+
+        items, clusters = self._control.read(work)
+        return model.intents((item.path, item.body) for item in items), [item.name for item in clusters]
 
     @staticmethod
     def _check(con: sqlite3.Connection, name: str, parent: str, body: Body) -> None:

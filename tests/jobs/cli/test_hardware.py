@@ -197,6 +197,16 @@ def test_several_files_are_taken_after_one_option(capsys: pytest.CaptureFixture[
     assert json.loads(out)["spec"]["template"]["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "4"}}
 
 
+def test_manifests_in_json_are_read_too(capsys: pytest.CaptureFixture[str]) -> None:
+    written("intents.yaml", *intents(allocatable("cpu", 4, 4)))
+    manifest = yaml.safe_load(WEB.replace("100m", "'1'"))
+    Path("web.json").write_text(json.dumps(manifest))
+    code, out, _ = ran(capsys, "apply", "-f", "intents.yaml", "-m", "web.json", "--cluster", "A")
+    four = {"cpu": "4"}
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": four, "limits": four}
+    assert (code, yaml.safe_load(out)) == (0, manifest)
+
+
 def test_a_conflict_prints_its_reason_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     written("intents.yaml", *intents(allocatable("cpu", 4), **{"container-name": "mian"}))
     written("web.yaml", WEB)

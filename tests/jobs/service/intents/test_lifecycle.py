@@ -9,8 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from featurestore.store import tree
 from featurestore.store.control import Control
-from tests.support.intents import GROUP, allocatable, label, meta, parents, post_example
+from jobs import hpa
+from rules.hpa import model
+from tests.support.intents import GROUP, allocatable, example_documents, label, meta, parents, post_example
 from tests.support.service import Fakes, running
 
 P = "/v2/projects/p1/composite-apps/ca1/v1/deployment-intent-groups/dig1/hpa-intents"
@@ -274,6 +277,12 @@ def test_the_usage_example_is_posted_as_it_is_written(tmp_path: Path, version: s
         assert {app: [each["metadata"]["name"] for each in found] for app, found in by_app.items()} == {
             "analytics": ["ai-model", "logger"], "fwall": ["api-server", "core-fwall"],
         }  # fmt: skip
+        # What is stored is what the same documents say in files, so that both are placed and applied alike.
+        kept = Control(tmp_path / "control.sqlite").read(lambda con: tree.below(con, ""))
+        written = tmp_path / "intents.yaml"
+        written.write_text("---\n".join(example_documents()))
+        stored = model.intents((item.path, item.body) for item in kept)
+        assert stored == hpa.read([written]).intents
         app = f"{GROUP.rpartition('/deployment')[0]}/apps/fwall"
         _refused(client.delete(app), 409, "hpa-intents/fwall-hpa-intent is for it")
 
