@@ -178,9 +178,13 @@ def combine(opinions: Sequence[Opinion], size: int, remaining: int = 1, shared: 
     firm = [one for one in (*mine, *shared.opinions) if one.firm]
     emptied = _conflict(firm, size) if hopeless and size else ()
     best = shared.best[allowed[shared.best]] if changed else shared.best
+    groups: dict[int, tuple[Scores, Ids]] = {}
     for one in opinions:
-        if isinstance(one.scores, Sparse) and one.scores.group_of is not None:
-            best = _grouped(best, np.asarray(one.scores.usual), one.scores.group_of)
+        if isinstance(one.scores, Sparse) and (of := one.scores.group_of) is not None:
+            usual = np.asarray(one.scores.usual)
+            groups[id(of)] = (usual + groups[id(of)][0] if id(of) in groups else usual, of)
+    for usual, of in groups.values():
+        best = _grouped(best, usual, of)
     return Combined(allowed, scores, emptied, tuple(gave_way), _sorted(best, scores))
 
 

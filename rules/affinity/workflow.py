@@ -32,7 +32,7 @@ def workflow(request: Request, view: View, policy: Policy) -> Advice:
     grades = np.zeros(len(view.nodes))
     terms: list[Term] = []
     reasons = []
-    for group in request.groups:
+    for group in _joined(request.groups):
         there = _nodes_with(group, request, view, policy)
         firm = _firm(group, request)
         verb = "must" if group.must else "should"
@@ -51,6 +51,19 @@ def workflow(request: Request, view: View, policy: Policy) -> Advice:
     must = any(_firm(group, request) for group in request.groups)
     scores: Scores | None = graded("wishes", grades, share=0.4) if grades.any() else None
     return Advice(NAME, Candidates.of(allowed) if must else None, scores, tuple(terms), lambda: reasons)
+
+
+def _joined(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Return *groups* with those that must run together as one: the scheduler wants a pod that is in all of them.
+
+    Wherever one of the others is, it is with its own, so that all come together on the way.
+    """
+    together = [group for group in groups if group.must and not group.apart]
+    if len(together) < 2:
+        return groups
+    actions = tuple(sorted({action for group in together for action in group.actions}))
+    because = "; ".join(dict.fromkeys(group.because for group in together))
+    return (Group(False, True, actions, because), *(group for group in groups if group not in together))
 
 
 def _firm(group: Group, request: Request) -> bool:

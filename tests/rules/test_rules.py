@@ -376,6 +376,26 @@ def test_pods_of_before_the_webhook_are_joined_by_the_labels_of_openwhisk():
     assert pods_alone > 0
 
 
+@pytest.mark.parametrize("beside", ["b", "c"])
+def test_two_groups_that_must_run_together_ask_for_a_pod_of_either(beside):
+    """Two required terms would ask the scheduler for one pod that is in both groups, which only a's own are."""
+    workflow = flow({"name": "a"}, {"name": "b"}, {"name": "c"}, together="must: a, b; must: a, c")
+    labels = {"colocation.internal/function": beside, "colocation.internal/workflow": "w"}
+    there = msgspec.structs.replace(running("", "B"), labels={**labels, "openwhisk/action": beside})
+    world = World([node("A"), node("B")], pods=[there], workflows=[workflow], known=("a", "b", "c"))
+    manifest = of_workflow("a")
+    answer = world.advise(manifest)
+    assert names(answer) == ["B"]
+    assert len(answer.affinity["podAffinity"][REQUIRED]) == 1
+    patched = jsonpatch.apply_patch(manifest, list(answer.patch))
+    running_there = {
+        "metadata": {"name": "p", "namespace": "ow", "labels": dict(there.labels)},
+        "spec": {"containers": []},
+    }
+    placed = [(running_there, world.nodes[1])]
+    assert [scheduling.lets_in(patched, each, world.nodes, placed) for each in world.nodes] == [False, True]
+
+
 # -- node autoscalers
 
 
