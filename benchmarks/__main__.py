@@ -23,6 +23,7 @@ BENCHMARKS = (
     "disk_plans",
     "simulated_placement",
     "regions",
+    "host_constraints",
 )
 DEFAULT = ("ingestion", "exposure", "cluster_reading")
 

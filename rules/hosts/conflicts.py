@@ -56,10 +56,12 @@ def _of_fusion(pe: Pe) -> Iterator[Conflict]:
         yield conflict("isolation-and-colocation", [pe], sorted(tokens), message)
 
 
-def of_pools(job: Job, cluster: Cluster, candidates: Mapping[str, NodeSet]) -> Iterator[Conflict]:
+def of_pools(
+    job: Job, cluster: Cluster, candidates: Mapping[str, NodeSet], users_of: Mapping[str, Sequence[Pe]]
+) -> Iterator[Conflict]:
     """Yield what is wrong with pools, whether they are used or not."""
     for pool in job.pools.values():
-        users = _users(job, pool)
+        users = users_of.get(pool.name, ())
         if pool.literal:
             yield from _of_literal(pool, cluster, users)
         elif pool.exclusive and pool.size is None:
@@ -75,7 +77,10 @@ def of_pools(job: Job, cluster: Cluster, candidates: Mapping[str, NodeSet]) -> I
             nodes = 0
             for pool in pools:
                 nodes |= candidates[pool.name]
-            named, users = ", ".join(pool.name for pool in pools), [pe for pool in pools for pe in _users(job, pool)]
+            named, users = (
+                ", ".join(pool.name for pool in pools),
+                [pe for pool in pools for pe in users_of.get(pool.name, ())],
+            )
             message = f"exclusive pools {named} need more nodes than the {nodes.bit_count()} that could be theirs"
             yield conflict("pool-too-small", users, (), message)
 
@@ -99,10 +104,6 @@ def _of_literal(pool: Pool, cluster: Cluster, users: Sequence[Pe]) -> Iterator[C
             yield conflict("duplicate-host", users, (), f"pool {pool.name} lists {host!r} twice{same}")
         elif pool.hosts.count(host) > 1 and number is None:
             yield conflict("duplicate-host", users, (), f"pool {pool.name} lists {host!r} twice")
-
-
-def _users(job: Job, pool: Pool) -> list[Pe]:
-    return [pe for pe in job.pes if any(host.pool == pool.name for host in pe.hosts)]
 
 
 def spots(

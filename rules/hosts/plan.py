@@ -11,7 +11,7 @@ from rules.hosts.pods import emitted
 from rules.hosts.pools import Kept, candidates, kept, preferred, settled
 from rules.hosts.problem import Places, Solve, solved
 from rules.hosts.search import by_turns
-from rules.hosts.units import Unit, pools_of, units
+from rules.hosts.units import Unit, pools_of, units, users_of
 
 #: So many tokens are left out in turn to find which are to blame; with more all are told.
 _BLAMED = 40
@@ -44,9 +44,10 @@ def plan(job: Job, cluster: Cluster, solve: Solve, before: Kept | None = None) -
     *before* are the nodes that pools had when the job was submitted last; without it the nodes' labels tell. Exact:
     what is planned has a placement, what is refused has none, but for ``undecided``, where *solve* ran out of time.
     """
-    open_to = {pool.name: candidates(job, cluster, pool) for pool in job.pools.values()}
+    users = users_of(job)
+    open_to = {pool.name: candidates(cluster, pool, users.get(pool.name, ())) for pool in job.pools.values()}
     spots, wrong = conflicts.spots(job, cluster, open_to)
-    found = [*conflicts.of_operators(job), *conflicts.of_pools(job, cluster, open_to), *wrong]
+    found = [*conflicts.of_operators(job), *conflicts.of_pools(job, cluster, open_to, users), *wrong]
     known = {pe for each in found for pe in each.pes}
     placed = units(job, cluster, spots)
     if job.by_token:

@@ -43,7 +43,7 @@ def pod_name(job: str, pe: PeId) -> str:
 
 def emitted(job: Job, cluster: Cluster, units: Sequence[Unit]) -> dict[PeId, PodRules]:
     """Return what each pod gets, in the order of the job's PEs."""
-    isolated = [(name, unit.number) for unit in units for name in unit.isolated]
+    isolated = [(keys.isolation(name), keys.sanitised(name), unit.number) for unit in units for name in unit.isolated]
     pins = _pins(cluster, units)
     found = {}
     for unit in units:
@@ -54,14 +54,14 @@ def emitted(job: Job, cluster: Cluster, units: Sequence[Unit]) -> dict[PeId, Pod
 
 
 def _rules(
-    job: Job, cluster: Cluster, unit: Unit, number: int, isolated: Sequence[tuple[str, int]], away: Sequence[str]
+    job: Job, cluster: Cluster, unit: Unit, number: int, isolated: Sequence[tuple[str, str, int]], away: Sequence[str]
 ) -> PodRules:
     pe, mine = unit.pes[number], unit.spots_of[number]
     node = next((cluster.names[_only(spot)] for spot in mine if spot.pinned), "")
     labels = {keys.JOB: job.name, keys.PE: f"{job.name}-{pe.id}"}
     labels |= {keys.colocation(token): token for token in pe.colocations}
     labels |= {keys.exlocation(token): token for token in pe.exlocations}
-    labels |= {keys.isolation(name): keys.sanitised(name) for name, of in isolated if of != unit.number}
+    labels |= {key: value for key, value, of in isolated if of != unit.number}
     grouped = not job.preferred and unit.grouped
     if grouped:
         labels[keys.group(unit.tokens)] = unit.tokens[0]

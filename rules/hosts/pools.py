@@ -1,18 +1,18 @@
 """Pools: which nodes may be in each, and which are best; those that are in it already stay."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rules.hosts import keys
 from rules.hosts.cluster import Cluster, NodeSet, bits
-from rules.hosts.model import Job, Pool
+from rules.hosts.model import Job, Pe, Pool
 from rules.hosts.units import Unit, pools_of
 
 #: The nodes that each pool had before, in order; None where a place had none that is known.
 Kept = Mapping[str, Sequence[str | None]]
 
 
-def candidates(job: Job, cluster: Cluster, pool: Pool) -> NodeSet:
-    """Return the nodes that may be in *pool*.
+def candidates(cluster: Cluster, pool: Pool, users: Iterable[Pe]) -> NodeSet:
+    """Return the nodes that may be in *pool*, of which *users* are the PEs that name it.
 
     Nodes are chosen among those that are Ready, not cordoned, without a taint that no user of the pool tolerates, and
     in no other job's exclusive pool; those of an exclusive pool run no PE of another job, nor are in a pool of one.
@@ -23,7 +23,6 @@ def candidates(job: Job, cluster: Cluster, pool: Pool) -> NodeSet:
     nodes = cluster.tagged(pool.tags) if pool.tags else cluster.every
     if not pool.chosen:
         return nodes
-    users = [pe for pe in job.pes if any(host.pool == pool.name for host in pe.hosts)]
     state = cluster.open_to(())
     for template in {id(pe.template): pe.template for pe in users}.values():
         if tolerations := (template.get("spec") or {}).get("tolerations"):

@@ -55,22 +55,26 @@ def matched(domains: Sequence[NodeSet]) -> tuple[dict[int, int], frozenset[int]]
     """
     owner: dict[int, int] = {}
     given: dict[int, int] = {}
+    taken: NodeSet = 0
     for start in range(len(domains)):
         came: dict[int, int] = {}
         seen, queue, end = 0, [start], -1
         reached = [start]
         while queue and end < 0:
             number = queue.pop()
+            free = domains[number] & ~seen & ~taken
+            if free:
+                end = next(bits(free))
+                came[end] = number
+                break
             for node in bits(domains[number] & ~seen):
-                seen |= 1 << node
                 came[node] = number
-                if node not in owner:
-                    end = node
-                    break
                 queue.append(owner[node])
                 reached.append(owner[node])
+            seen |= domains[number]
         if end < 0:
             return given, frozenset(reached)
+        taken |= 1 << end
         while end >= 0:
             number = came[end]
             before = given.get(number, -1)

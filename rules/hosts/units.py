@@ -106,6 +106,15 @@ def _unit(cluster: Cluster, number: int, group: Sequence[int], job: Job, spots: 
     )
 
 
+def users_of(job: Job) -> Mapping[str, Sequence[Pe]]:
+    """Return the PEs that name each pool; those that none names are missing."""
+    found: dict[str, list[Pe]] = {}
+    for pe in job.pes:
+        for name in dict.fromkeys(host.pool for host in pe.hosts if host.pool):
+            found.setdefault(name, []).append(pe)
+    return found
+
+
 def pools_of(job: Job) -> list[Pool]:
     """Return the pools for which nodes are chosen, the exclusive ones first."""
     return sorted((pool for pool in job.pools.values() if pool.chosen), key=lambda pool: not pool.exclusive)

@@ -252,7 +252,7 @@ def test_submitting_again_changes_nothing_and_nodes_are_brought_back(streams: St
     streams.cluster.call("PATCH", f"{NODES}/{chosen}", patch, "application/merge-patch+json")
     code, out, _ = streams.run("reconcile", "--change-nodes", "-o", "json")
     assert code == 0
-    assert json.loads(out) == [{"job": streams.job, "outcome": "changed", "nodes": 1, "why": None}]
+    assert json.loads(out) == [{"job": streams.job, "outcome": "changed", "nodes": 1, "why": ""}]
     node = streams.get(f"{NODES}/{chosen}")
     assert node["metadata"]["labels"][member] == streams.job
     assert [taint["value"] for taint in node["spec"]["taints"]] == [streams.job]
