@@ -82,13 +82,15 @@ def snapshot(con: DuckDBPyConnection, at: datetime) -> Snapshot:
 
 
 def _learned(con: DuckDBPyConnection, name: str, place: str) -> pa.Table:
+    """A learned table of the promoted models; consistent regions stand in it as victims alone."""
+    function = "aggressor" if name == "pairs" else "function"
     columns = ", ".join(f'p."{column}"' for column in TABLES[name].names)
     return queries.arrow(
         con,
         f"""
         SELECT {columns} FROM {place} AS p
         JOIN (SELECT cluster, model FROM models WHERE promoted) AS m ON m.cluster = p.cluster AND m.model = p.model
-        ORDER BY ALL
+        WHERE NOT starts_with(p.{function}, '{regions.PREFIX}') ORDER BY ALL
         """,
     )
 

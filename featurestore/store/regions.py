@@ -1,5 +1,7 @@
 """Consistent regions in the store: as last listed, and their drains and resets, each kept once."""
 
+from datetime import datetime
+
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
@@ -15,6 +17,9 @@ _FACTS = (
     " reset_attempts, max_reset_attempts, average_drain_ms, average_reset_ms, last_consistent_at, last_reset_at,"
     " last_completed_drain, last_completed_reset, pes, members"
 )
+
+#: How the name of a region among functions begins: PREFIX, then namespace/job/index. No namespace holds a colon.
+PREFIX = "regions:"
 
 _SPANS = """
 CREATE OR REPLACE TEMP TABLE ended AS
@@ -67,3 +72,43 @@ def merge(con: DuckDBPyConnection, listed: Listed) -> int:
 def current(con: DuckDBPyConnection) -> pa.Table:
     """The regions of all clusters as last listed."""
     return queries.arrow(con, f"SELECT cluster, {_FACTS}, seen FROM regions ORDER BY cluster, namespace, name")
+
+
+_DRAINS = f"""
+WITH drains AS (
+    SELECT s.namespace, s.stream_job, s.region, s.seq_id, s.started, s.ended,
+        from_json(r.members, '["INTEGER"]') AS members
+    FROM region_spans AS s JOIN regions AS r USING (cluster, namespace, stream_job, region)
+    WHERE cluster = $cluster AND kind = 'drain' AND s.started >= $since AND s.started < $until
+), pods AS (
+    SELECT namespace, node, started, ended, json_extract_string(labels, '$."streams.ibm.com/job"') AS stream_job,
+        try_cast(string_split(json_extract_string(labels, '$."streams.ibm.com/pe"'), '-')[-1] AS INTEGER) AS pe
+    FROM placements WHERE cluster = $cluster AND contains(labels, 'streams.ibm.com/pe')
+        AND started < $until AND (ended IS NULL OR ended > $since)
+), places AS (
+    SELECT d.namespace, d.stream_job, d.region, d.seq_id, d.started, d.ended, p.node, count(*) AS held
+    FROM drains AS d JOIN pods AS p ON p.namespace = d.namespace AND p.stream_job = d.stream_job
+        AND p.started <= d.started AND (p.ended IS NULL OR p.ended >= d.ended) AND list_contains(d.members, p.pe)
+    GROUP BY ALL
+)
+SELECT '{PREFIX}' || namespace || '/' || stream_job || '/' || region || ':' || seq_id || ':' || epoch_ms(started)
+        AS activation_id,
+    '{PREFIX}' || namespace || '/' || stream_job || '/' || region AS function, '' AS version, '' AS kind,
+    started AS "start", ended AS "end", epoch_us(ended - started) / 1000.0 AS duration_ms,
+    NULL::DOUBLE AS init_ms, NULL::DOUBLE AS wait_ms, 0::INTEGER AS status_code, NULL::INTEGER AS memory_mb,
+    NULL::BIGINT AS timeout_ms, NULL::INTEGER AS concurrency, false AS composite, '' AS caused_by,
+    node, NULL::VARCHAR AS pod, NULL::VARCHAR AS node_type
+FROM places QUALIFY row_number() OVER (
+    PARTITION BY namespace, stream_job, region, seq_id, started ORDER BY held DESC, node) = 1
+ORDER BY "start", activation_id
+"""
+
+
+def drains(con: DuckDBPyConnection, cluster: str, since: datetime, until: datetime) -> pa.Table:
+    """The drains that began in [since, until), with the columns of `featurestore.store.queries.activations`.
+
+    Each is a run of its region on the node that held most of its PEs throughout, since the time of a drain is one
+    measurement, wherever the PEs are; a drain whose PEs' pods are not known is left out. The reports do not say which
+    PE was the last: neighbours of the others only add noise, so that effects are rather missed than made up.
+    """
+    return queries.arrow(con, _DRAINS, {"cluster": cluster, "since": since, "until": until})

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from featurestore.store import queries
+from featurestore.store import queries, regions
 from featurestore.store.duck import Store
 from pipeline.columns import METRICS
 from pipeline.records import Window
@@ -49,6 +49,8 @@ def window(con: DuckDBPyConnection, cluster: str, now: datetime, span: timedelta
 def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[str, pa.Table]:
     """Copy what learning needs of *span*: activations, placements, nodes, usage (of pods), declared, workflows.
 
+    Drains of consistent regions stand among the activations, as runs of their region.
+
     The large ones are read in slices of about *part* rows, each of its own transaction, and their texts are put into
     dictionaries when the file is free again. Rows that arrive meanwhile in a slice that was read are not seen.
     """
@@ -62,7 +64,9 @@ def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[
         return pa.concat_tables([one(slice) for slice in slices]).unify_dictionaries()
 
     def activations(con: DuckDBPyConnection, slice: Window) -> pa.Table:
-        return queries.activations(con, cluster, slice.since, slice.until).drop_columns(list(_UNUSED))
+        found = queries.activations(con, cluster, slice.since, slice.until)
+        drains = regions.drains(con, cluster, slice.since, slice.until).cast(found.schema)
+        return pa.concat_tables([found, drains]).drop_columns(list(_UNUSED))
 
     def usage(con: DuckDBPyConnection, slice: Window) -> pa.Table:
         return queries.usage(con, cluster, "pod", slice.since, slice.until, _USAGE)

@@ -1,6 +1,7 @@
 """A learning run from the store to the published snapshot, and the complete offline use: import, learn, read."""
 
 import datetime as dt
+import json
 from dataclasses import replace
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pyarrow.compute
 import pyarrow.csv
 import pytest
 
-from featurestore.store import models, published, queries, windows
+from featurestore.store import models, published, queries, regions, windows
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs import choosing, importing, learn
@@ -245,3 +246,68 @@ def test_a_model_that_a_person_chose_answers_whatever_is_learned_later(settings,
     fourth = learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=45), full=True, store=store)
     assert fourth.message == ""
     assert published.load(settings.store.snapshot).models == {"c1": fourth.model}
+
+
+def drained(store, given, nodes_of_pe="guest/f0"):
+    """The history with the runs of f0 as drains of a region whose only PE is where f0's pod was."""
+    runs = given.activations.filter(pa.compute.equal(given.activations["function"], nodes_of_pe)).to_pylist()
+    spans = [
+        {
+            "kind": "drain",
+            "seq": seq,
+            "started": int(run["start"].timestamp() * 1000),
+            "milliseconds": round(run["duration_ms"] - (run["init_ms"] or 0.0)),
+        }
+        for seq, run in enumerate(runs, start=1)
+    ]
+    own = [name == nodes_of_pe for name in given.placements["function"].to_pylist()]
+    labels = json.dumps({"streams.ibm.com/job": "j", "streams.ibm.com/pe": "j-0"})
+    placements = given.placements.to_pylist()
+    for row, is_pe in zip(placements, own, strict=True):
+        if is_pe:
+            row.update(function=None, namespace="streams", labels=labels)
+    others = pa.compute.invert(pa.compute.equal(given.activations["function"], nodes_of_pe))
+    filled(
+        store,
+        replace(
+            given,
+            activations=given.activations.filter(others),
+            placements=pa.Table.from_pylist(placements, given.placements.schema),
+        ),
+    )
+    known = {"namespace": "streams", "name": "j-cr0", "stream_job": "j", "region": 0, "trigger": "periodic"}
+    status = {"state": "PROCESSING", "healthy": True, "pes": 1, "members": "[0]", "spans": json.dumps(spans)}
+    row = {name: known.get(name, status.get(name)) for name in TABLES["regions"].names}
+    for name, value in row.items():
+        if value is None and pa.types.is_integer(TABLES["regions"].field(name).type):
+            row[name] = 0
+    batch = Batch("regions", rows=pa.Table.from_pylist([row], TABLES["regions"]))
+    ingest(store, "c1", batch, collected=NOW, overlap=dt.timedelta(0))
+    return len(spans)
+
+
+def test_a_region_that_drains_slower_beside_a_function_is_its_victim(settings, store):
+    count = drained(store, history(slowdown=0.6, hours=24))
+    learn.run(settings, "c1", now=lambda: NOW, store=store)
+    snapshot = published.load(settings.store.snapshot)
+    found = pair(snapshot, victim="regions:streams/j/0")
+    assert found["status"] == "observed"
+    assert found["low"] <= 0.6 <= found["high"]
+    assert found["activations"] <= count
+    for other in ("guest/f2", "guest/f3", "guest/f4"):
+        row = pair(snapshot, victim="regions:streams/j/0", aggressor=other)
+        assert row["status"] != "observed" or row["probability"] < 0.5
+    regions = [name for name in snapshot["functions"]["function"].to_pylist() if name.startswith("regions:")]
+    assert regions == []
+    assert not any(name.startswith("regions:") for name in snapshot["pairs"]["aggressor"].to_pylist())
+
+
+def test_a_drain_runs_where_most_of_its_pes_are(store):
+    drained(store, history(hours=1, an_hour=3))
+    [[node]] = store.read(
+        lambda con: con.execute("SELECT node FROM placements WHERE namespace = 'streams'").fetchall()
+    )
+    found = store.read(lambda con: regions.drains(con, "c1", BEGIN, NOW))
+    assert found["node"].to_pylist() == [node] * 3
+    assert set(found["function"].to_pylist()) == {"regions:streams/j/0"}
+    assert found.schema.names == store.read(lambda con: queries.activations(con, "c1", BEGIN, NOW)).schema.names
