@@ -1,7 +1,7 @@
 """One answer for one manifest, outside the service: what ``recommend`` and the demo share."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -9,6 +9,7 @@ from featurestore.snapshot import Snapshot
 from jobs.asking import Beside
 from jobs.manifests import Manifest
 from pipeline import objects
+from rules.hosts.podrules import HostRules
 from rules.policy import Policy
 from rules.recommend import Recommendation, recommend
 from rules.request import from_pod
@@ -30,12 +31,23 @@ class Answer:
 
 
 def answer(
-    manifest: Manifest, snapshot: Snapshot, policy: Policy, *, cluster: str, namespace: str | None, at: datetime
+    manifest: Manifest,
+    snapshot: Snapshot,
+    policy: Policy,
+    *,
+    cluster: str,
+    namespace: str | None,
+    at: datetime,
+    hosts: HostRules | None = None,
 ) -> Answer:
-    """Recommend for the pod of *manifest* from *snapshot* alone; raises `BadInput` naming the pod's odd field."""
+    """Recommend for the pod of *manifest* from *snapshot*, and *hosts* where it is of a stream job.
+
+    Raises `BadInput` naming the pod's odd field.
+    """
     record = objects.pod_of(manifest.pod)
     labels, prefix = policy.function_labels, policy.label_prefix
     view = prepare(snapshot, cluster, at, function_labels=labels, label_prefix=prefix)
+    view = replace(view, hosts=hosts or {})
     where = namespace or manifest.namespace
     request = from_pod(manifest.pod, record, view, namespace=where, cluster=cluster, policy=policy)
     return Answer(manifest, recommend(request, view, policy, decision=str(uuid4()), at=at, ask=Beside()))

@@ -49,7 +49,9 @@ def recommend(
 
     Exit code 1 where no node can hold the pod as it states its needs.
     """
+    from featurestore.store.control import Control
     from jobs import wire
+    from jobs.hosts import stored
     from jobs.manifests import pods
     from jobs.recommending import answer
 
@@ -58,8 +60,10 @@ def recommend(
     known = snapshot(held)
     chosen = cluster_of(cluster, held, known)
     policy = wire.policy(held, chosen, mode=mode or "prefer")
+    hosts = stored.rules(Control(held.store.control, held.store.deadline), chosen)
     answers = [
-        answer(manifest, known, policy, cluster=chosen, namespace=namespace, at=utc_now()) for manifest in manifests
+        answer(manifest, known, policy, cluster=chosen, namespace=namespace, at=utc_now(), hosts=hosts)
+        for manifest in manifests
     ]
     typer.echo(_shown(answers, output), nl=False)
     raise typer.Exit(DONE if all(each.recommendation.satisfiable for each in answers) else NO)

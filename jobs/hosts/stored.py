@@ -14,7 +14,7 @@ from featurestore.store.control import Control
 from pipeline.errors import BadInput
 from rules.hosts.model import Job
 from rules.hosts.plan import Plan
-from rules.hosts.podrules import PodRules
+from rules.hosts.podrules import HostRules, PodRules
 
 KIND: Final = "host-job"
 _log = structlog.get_logger(__name__)
@@ -76,6 +76,11 @@ def every(store: Control, cluster: str) -> list[StoredJob]:
         except BadInput as error:
             _log.error("stored job left out", error=str(error))
     return [each for each in found if each.cluster == cluster]
+
+
+def rules(store: Control, cluster: str) -> HostRules:
+    """Return what the pods of all jobs of *cluster* get."""
+    return {(each.namespace, each.job): each.rules for each in every(store, cluster)}
 
 
 def forget(store: Control, cluster: str, name: str) -> bool:

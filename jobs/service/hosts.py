@@ -66,7 +66,7 @@ class HostJobs:
         seen = signature([path, path.with_name(f"{path.name}-wal")])
         if seen == self._seen:
             return
-        found = {(each.namespace, each.job): each.rules for each in stored.every(self._store, self._cluster)}
+        found = stored.rules(self._store, self._cluster)
         self._seen = seen
         if found != self.rules:
             self.rules = MappingProxyType(found)

@@ -98,12 +98,11 @@ def _of_literal(pool: Pool, cluster: Cluster, users: Sequence[Pe]) -> Iterator[C
         if number is None:
             message = f"pool {pool.name}: no node is called {host!r} or has that address"
             yield conflict("no-such-node", users, (), message)
-        before = seen.setdefault(number if number is not None else host, host)
-        if before is not host:
-            same = "" if before == host else f", the same node as {before!r}"
+        key = host if number is None else number
+        if key in seen:
+            same = "" if seen[key] == host else f", the same node as {seen[key]!r}"
             yield conflict("duplicate-host", users, (), f"pool {pool.name} lists {host!r} twice{same}")
-        elif pool.hosts.count(host) > 1 and number is None:
-            yield conflict("duplicate-host", users, (), f"pool {pool.name} lists {host!r} twice")
+        seen.setdefault(key, host)
 
 
 def spots(

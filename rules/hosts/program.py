@@ -12,7 +12,7 @@ from rules.hosts.groups import joined
 from rules.hosts.lexer import Cursor, Token
 from rules.hosts.model import Operator, Pe, Placement, Pool
 
-_CLAUSES: Final = ("param", "type", "graph", "config", "logic", "window", "output", "tasks", "var")
+_OF_COMPOSITES: Final = ("param", "type", "graph", "config")
 _DEEP: Final = 64
 
 
@@ -152,10 +152,13 @@ def _composite(cursor: Cursor) -> _Composite:
         if cursor.at("config"):
             _read_config(cursor, made.config)
         elif cursor.skip("graph"):
-            while cursor.next.kind != "end" and not cursor.at("}", *_CLAUSES):
+            while cursor.next.kind != "end" and not cursor.at("}", *_OF_COMPOSITES):
                 made.graph.append(_invocation(cursor))
+        elif cursor.skip("param") or cursor.skip("type"):
+            while cursor.next.kind != "end" and not cursor.at("}", *_OF_COMPOSITES):
+                cursor.step()
         else:
-            cursor.step()
+            cursor.fail(f"expected one of {', '.join(_OF_COMPOSITES)} or '}}', not {cursor.next}")
     return made
 
 

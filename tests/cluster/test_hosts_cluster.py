@@ -12,6 +12,10 @@ import yaml
 from featurestore.store import control
 from featurestore.store.control import Control
 from jobs.cli import main
+from jobs.config import HostsSettings
+from jobs.service.hostbodies import HostConstraints
+from jobs.service.hosts import HostJobs
+from pipeline.clients.kubernetes import KubernetesClient
 from tests.support.cluster import NODES, PODS, STRATEGIC, Cluster, wait_for
 
 pytestmark = pytest.mark.cluster
@@ -224,6 +228,28 @@ def test_what_the_server_refuses_leaves_nothing_behind(streams: Streams) -> None
     assert (
         not streams.store.exists() or Control(streams.store).read(lambda con: control.listed(con, "host-job")) == []
     )
+
+
+def test_the_service_submits_and_releases_where_it_may_change_nodes(streams: Streams) -> None:
+    nodes = [streams.node(name) for name in "ab"]
+    file = streams.document(
+        "host(Own)", hostPools={"Own": f'createPool({{size=1u, tags=["{streams.job}"]}}, Sys.Exclusive)'}
+    )
+    document = yaml.safe_load(file.read_text())
+    client = KubernetesClient(kubeconfig=streams.cluster.kubeconfig)
+    for may in (False, True):
+        jobs = HostJobs(Control(streams.store), "c1", HostsSettings(change_nodes=may), lambda: client)
+        found = jobs.submit(document)
+        assert isinstance(found, HostConstraints)
+        assert [each["name"] for each in found.nodes] == nodes[:1]
+        assert found.nodes_changed == (1 if may else 0)
+        taints = streams.get(f"{NODES}/{nodes[0]}")["spec"].get("taints", [])
+        assert [each["key"] for each in taints] == (["streams.ibm.com/exclusive"] if may else [])
+        assert list(jobs.rules) == [("default", streams.job)]
+        assert jobs.release(streams.job) is not None
+        assert "taints" not in streams.get(f"{NODES}/{nodes[0]}")["spec"]
+        assert jobs.release(streams.job) is None
+        assert not jobs.rules
 
 
 def test_submitting_again_changes_nothing_and_nodes_are_brought_back(streams: Streams) -> None:

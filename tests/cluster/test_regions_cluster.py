@@ -44,7 +44,7 @@ def defined(client: KubernetesClient) -> None:
         conditions = [
             {each["type"]: each["status"] for each in definition["status"].get("conditions") or ()}
             for definition in definitions
-            if definition["spec"]["group"] == "streams.ibm.com"
+            if definition["metadata"]["name"].startswith("streams")
         ]
         return len(conditions) == 4 and all(each.get("Established") == "True" for each in conditions)
 

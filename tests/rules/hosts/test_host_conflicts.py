@@ -64,6 +64,7 @@ def test_a_name_and_an_address_of_one_node_are_a_duplicate():
     assert (conflict.conflict, conflict.pes) == ("duplicate-host", (0,))
     assert "10.0.0.1" in conflict.message
     assert kinds(job("", hostPools={"P": ["nowhere", "n1"]}), nodes) == [("no-such-node", ())]
+    assert kinds(job("", hostPools={"P": ["n1", "n1"]}), nodes) == [("duplicate-host", ())]
 
 
 def test_conflicts_reach_over_transitive_groups():

@@ -180,6 +180,7 @@ def test_composites_are_opened_and_hand_their_placement_on():
         ("composite A { graph () as X = B() {} }\ncomposite B { graph () as Y = A(){} }", "line 2, column 11: which"),
         ("composite A { graph () as X = Op(){} () as X = Op(){} }", "line 1, column 11: two operators of the name X"),
         ("composite A { graph () as X = Op() {", "line 1, column 36: the operator is not closed"),
+        ("composite A { stream<T> X = Op() {} }", "line 1, column 15: expected one of param, type, graph, config"),
         ("composite A {", "line 1, column 13: composite A is not closed"),
         ("composite A { graph oops }", "line 1, column 21: expected an operator"),
         ("", "line 1, column 1: no operators"),
