@@ -45,10 +45,9 @@ def document(routes: Iterable[Operation], version: str) -> dict[str, Any]:
             operation["parameters"] = [{**each, "schema": {"type": "string"}} for each in parameters]
         if route.bodies:
             bodies = [found[repr(each)] for each in route.bodies]
-            operation["requestBody"] = {
-                "required": True,
-                "content": {"application/json": {"schema": bodies[0] if len(bodies) == 1 else {"anyOf": bodies}}},
-            }
+            schema = bodies[0] if len(bodies) == 1 else {"anyOf": bodies}
+            media = ("application/json", *(["application/yaml"] if route.yaml else []))
+            operation["requestBody"] = {"required": True, "content": {each: {"schema": schema} for each in media}}
         if route.open:
             operation["security"] = []
         paths.setdefault(route.path, {})[route.method.lower()] = operation

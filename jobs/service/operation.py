@@ -12,7 +12,7 @@ class Operation:
     """One route: *name* is its handler, *bodies* are the types it reads, *answer* None is a free form of *media*.
 
     *status* is that of success; 204 has no answer. *problems* are the statuses that this route answers with beside
-    those that any may. What stands in braces in *path* is a parameter.
+    those that any may. With *yaml* the body may be YAML too. What stands in braces in *path* is a parameter.
     """
 
     method: Method
@@ -26,3 +26,4 @@ class Operation:
     open: bool = False
     status: int = 200
     problems: tuple[int, ...] = ()
+    yaml: bool = False

@@ -65,7 +65,7 @@ class Fleet:
         found = self.free.get(resource)
         return np.zeros(self.nodes, dtype=np.int64) if found is None else found
 
-    def sums(self, values: Whole | Mask) -> npt.NDArray[np.float64]:
+    def sums(self, values: Whole | Mask | npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
         """Add up a number of each node over the clusters."""
         sums = np.zeros(len(self))
         if len(self.first):

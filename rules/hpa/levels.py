@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from rules.hpa import bodies
+from rules.hpa import bodies, wire
 from rules.hpa.bodies import Body, Read
 
 
@@ -36,27 +36,27 @@ class Level:
 
 #: By the name of the level.
 LEVELS: Final[Mapping[str, Level]] = {
-    "project": Level("projects", "", ("project",), bodies.parent, bodies.Parent, "project"),
+    "project": Level("projects", "", ("project",), bodies.parent, wire.Parent, "project"),
     "composite_app": Level(
-        "composite-apps", "project", ("composite_app", "version"), bodies.composite_app, bodies.CompositeApp,
+        "composite-apps", "project", ("composite_app", "version"), bodies.composite_app, wire.CompositeApp,
         "composite application",
     ),
-    "app": Level("apps", "composite_app", ("app",), bodies.parent, bodies.Parent, "application"),
+    "app": Level("apps", "composite_app", ("app",), bodies.parent, wire.Parent, "application"),
     "group": Level(
-        "deployment-intent-groups", "composite_app", ("group",), bodies.group, bodies.Group, "deployment intent group"
+        "deployment-intent-groups", "composite_app", ("group",), bodies.group, wire.Group, "deployment intent group"
     ),
     "intent": Level(
-        "hpa-intents", "group", ("intent",), bodies.intent, bodies.Intent, "HPA intent", True, ("intent",)
+        "hpa-intents", "group", ("intent",), bodies.intent, wire.Intent, "HPA intent", True, ("intent",)
     ),
     "consumer": Level(
-        "hpa-resource-consumers", "intent", ("consumer",), bodies.consumer, bodies.Consumer, "resource consumer",
+        "hpa-resource-consumers", "intent", ("consumer",), bodies.consumer, wire.Consumer, "resource consumer",
         True, ("consumer",),
     ),
     "requirement": Level(
-        "resource-requirements", "consumer", ("requirement",), bodies.requirement, bodies.Requirement,
+        "resource-requirements", "consumer", ("requirement",), bodies.requirement, wire.Requirement,
         "resource requirement", False, ("requirement", "resource"),
     ),
-    "cluster": Level("clusters", "", ("cluster",), bodies.parent, bodies.Parent, "cluster"),
+    "cluster": Level("clusters", "", ("cluster",), bodies.parent, wire.Parent, "cluster"),
 }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ NO, YES, UNDECIDED = 0, 1, -1
 _FEW: Final = 8
 _GOLDEN: Final = 0.618033988749895
 Answers = npt.NDArray[np.int8]
+Counts = Whole | npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +51,8 @@ def pack(fleet: Fleet, things: Sequence[Thing], wanted: npt.NDArray[np.bool_] | 
     for number, thing in enumerate(things):
         copies = _copies(fleet, thing)
         answers[(fleet.sums(copies) < counts[number])] = NO
-        fitting[number] = fleet.sums(copies > 0)
+        if len(things) > 1:
+            fitting[number] = fleet.sums(copies > 0)
     answers[_exceeds(fleet, things, counts)] = NO
     open_ = np.flatnonzero((answers == YES) & (wanted.sum(axis=0) > 1))
     open_ = open_[~_each_its_own(fitting[:, open_], counts[:, open_])]
@@ -77,24 +79,25 @@ def pack(fleet: Fleet, things: Sequence[Thing], wanted: npt.NDArray[np.bool_] | 
     return answers
 
 
-def _copies(fleet: Fleet, thing: Thing) -> Whole:
+def _copies(fleet: Fleet, thing: Thing) -> Counts:
     """Return how many replicas each node holds for itself, at most all of them."""
     return _held(thing, fleet.amount, thing.ok)
 
 
-def _held(thing: Thing, free: Callable[[str], Whole], ok: Mask) -> Whole:
+def _held(thing: Thing, free: Callable[[str], Whole], ok: Mask) -> Counts:
     if thing.replicas > _FEW:
         copies = np.where(ok, thing.replicas, 0).astype(np.int64)
         for resource, amount in thing.need.items():
             np.minimum(copies, free(resource) // amount, out=copies)
         return copies
-    copies = np.zeros(len(ok), dtype=np.int64)  # comparing is much quicker than dividing
+    # Comparing is much quicker than dividing, and so few fit into a byte.
+    few: npt.NDArray[np.uint8] = np.zeros(len(ok), dtype=np.uint8)
     for count in range(1, thing.replicas + 1):
-        holds = ok.copy()
+        holds = ok
         for resource, amount in thing.need.items():
-            holds &= free(resource) >= count * amount
-        copies += holds
-    return copies
+            holds = holds & (free(resource) >= count * amount)
+        few += holds.view(np.uint8)
+    return few
 
 
 def _exceeds(fleet: Fleet, things: Sequence[Thing], counts: npt.NDArray[np.float64]) -> Mask:
@@ -172,7 +175,7 @@ class Room:
                     rows = rows[copies[rows] > 0]
             return done
         order = rows[np.lexsort((self._slack[rows], fleet.cluster_of[rows]))]
-        cluster, held = fleet.cluster_of[order], copies[order]
+        cluster, held = fleet.cluster_of[order], copies[order].astype(np.int64)
         before = np.cumsum(held) - held
         first = np.searchsorted(cluster, np.arange(len(fleet)))
         before -= before[np.minimum(first, len(before) - 1)][cluster]
@@ -190,10 +193,17 @@ class Room:
 
 def _least(cluster: Index, slack: npt.NDArray[np.float64], rows: Index) -> Index:
     """Return of *rows*, ascending by *cluster*, the one with the least *slack* of each cluster."""
-    first = np.flatnonzero(np.diff(cluster, prepend=-1))
+    first = _firsts(cluster)
     least = np.minimum.reduceat(slack, first)
-    where = np.flatnonzero(slack == np.repeat(least, np.diff(np.append(first, len(rows)))))
-    return rows[where[np.flatnonzero(np.diff(cluster[where], prepend=-1))]]
+    where = np.flatnonzero(slack == np.repeat(least, np.diff(first, append=len(rows))))
+    return rows[where[_firsts(cluster[where])]]
+
+
+def _firsts(cluster: Index) -> Index:
+    """Return where each new number begins."""
+    new = np.ones(len(cluster), dtype=np.bool_)
+    np.not_equal(cluster[1:], cluster[:-1], out=new[1:])
+    return np.flatnonzero(new)
 
 
 def _exactly(fleet: Fleet, cluster: int, things: Sequence[Thing]) -> int:

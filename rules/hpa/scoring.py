@@ -62,17 +62,24 @@ def score(fleet: Fleet, workloads: Sequence[Workload]) -> Scored:
 
 def _grant(fleet: Fleet, loads: Sequence[Workload], scored: Scored, weights: Sequence[int]) -> None:
     """Fill in scores and granted wishes, all clusters with the same possible wishes at once."""
+    known: dict[int, Answers] = {}
+
+    def packed(bits: int) -> Answers:
+        if bits not in known:
+            known[bits] = _with(fleet, loads, scored, bits)
+        return known[bits]
+
     possible = np.zeros(len(fleet), dtype=np.int64)
     there = scored.answers == YES
     for number in range(len(weights)):
-        alone = _with(fleet, loads, scored, 1 << number)
+        alone = packed(1 << number)
         possible |= np.where(there & (alone == YES), 1 << number, 0)
     for pattern in np.unique(possible).tolist():
         open_: Mask = there & (possible == pattern)
         for bits in subsets(pattern, weights):
             if not bits or not open_.any():
                 break
-            fits = open_ & (_with(fleet, loads, scored, bits) == YES)
+            fits = open_ & (packed(bits) == YES)
             scored.granted[fits] = bits
             scored.scores[fits] = sum(weight for number, weight in enumerate(weights) if bits >> number & 1)
             open_ &= ~fits

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from jobs.service.operation import Operation
-from rules.hpa import bodies
+from rules.hpa import wire
 from rules.hpa.levels import LEVELS, Level, item_template, template
 from rules.hpa.reasons import Unsatisfied
 
@@ -16,14 +16,14 @@ _SINGLE: Final = "only this item, itself instead of a list"
 class IntentShownSpec(Struct, rename="camel"):
     """What an intent is for, with its consumers."""
 
-    app_name: bodies.Name
-    resource_consumers: list[bodies.Consumer]
+    app_name: wire.Name
+    resource_consumers: list[wire.Consumer]
 
 
 class IntentShown(Struct):
     """An intent as it is shown."""
 
-    metadata: bodies.Metadata
+    metadata: wire.Metadata
     spec: IntentShownSpec
 
 
@@ -35,7 +35,7 @@ def _operations(name: str, level: Level) -> Iterator[Operation]:
     body = (level.wire,)
     yield Operation(
         "POST", many, f"create_{name}", f"Create {article} {title}; the body is JSON or YAML", body, level.wire,
-        status=201, problems=(400, 404, 409, 422),
+        status=201, problems=(400, 404, 409, 422), yaml=True,
     )  # fmt: skip
     filters = dict.fromkeys(level.filter, _SINGLE)
     answer = list[shown] | shown if filters else list[shown]
@@ -44,7 +44,7 @@ def _operations(name: str, level: Level) -> Iterator[Operation]:
     yield Operation("GET", one, f"get_{name}", f"One {title}", answer=shown, problems=(404,))
     yield Operation(
         "PUT", one, f"put_{name}", f"Replace {article} {title}; the body is JSON or YAML", body, level.wire,
-        problems=(400, 404, 409, 422) if level.settled else (400, 404, 422),
+        problems=(400, 404, 409, 422) if level.settled else (400, 404, 422), yaml=True,
     )  # fmt: skip
     yield Operation("DELETE", one, f"delete_{name}", f"Delete {article} {title} without children", status=204,
                     problems=(404, 409))  # fmt: skip

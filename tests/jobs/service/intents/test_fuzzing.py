@@ -61,7 +61,7 @@ def test_no_request_finds_an_error_of_ours(served: str) -> None:
     reached: set[int] = set()
 
     @settings(
-        max_examples=120, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
+        max_examples=90, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(st.sampled_from(operations).flatmap(lambda operation: operation.as_strategy()), st.integers(0, 9))
