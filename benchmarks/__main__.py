@@ -24,6 +24,7 @@ BENCHMARKS = (
     "simulated_placement",
     "regions",
     "host_constraints",
+    "binding",
 )
 DEFAULT = ("ingestion", "exposure", "cluster_reading")
 

@@ -18,6 +18,7 @@ import pytest
 
 from pipeline.clients.kubernetes import KubernetesClient
 from tests.support.cluster import Cluster
+from tests.support.webhook_cluster import Advised, serving
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOL = Path(os.environ.get("COLOCATION_SHARED", REPOSITORY.parent / "shared")) / "tools" / "local-cluster"
@@ -105,3 +106,10 @@ def cluster(kubeconfig: Path) -> Iterator[Cluster]:
     made = Cluster(kubeconfig, prefix=f"t{uuid.uuid4().hex[:8]}")
     yield made
     made.clean()
+
+
+@pytest.fixture
+def advised(cluster: Cluster, tmp_path: Path) -> Iterator[Advised]:
+    """A service that is asked about the pods of this test."""
+    with serving(cluster, tmp_path) as made:
+        yield made

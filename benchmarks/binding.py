@@ -1,0 +1,207 @@
+"""How fast a real scheduler binds pods with the advice written into them, against the same pods without.
+
+Needs a cluster that may be used up: ``COLOCATION_DISPOSABLE_CLUSTER=1`` and KUBECONFIG. With
+``COLOCATION_SCHEDULER_PID`` the scheduler, which must not elect leaders then, is halted while the pods are created,
+so that binding alone is timed; else creating is in both sides' time.
+"""
+
+import base64
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import jsonpatch
+from kubernetes.client import ApiClient
+
+from benchmarks.figures import Figure, table, timing
+from benchmarks.webhook_world import CLUSTER, reviews, snapshot
+from jobs.service import review
+from jobs.service.desk import Desk
+from jobs.service.reservations import Reservations
+from jobs.service.state import State
+from pipeline.clients.credentials import configuration
+from rules.policy import Policy
+from rules.view import View, prepare
+
+_NODES, _PODS, _ROUNDS, _FUNCTIONS, _PAIRS, _GOAL = 1000, 500, 7, 100, 2000, 0.7
+_NAMESPACE = "default"
+_PATH = f"/api/v1/namespaces/{_NAMESPACE}/pods"
+#: What all rounds together may take; fewer are made where they would take longer.
+_SECONDS = 480.0
+_WORKERS = 8
+
+
+def run(scale: float = 1.0) -> list[Figure]:
+    """Measure with 1,000 nodes, as many running pods as are bound a round, and 500 pods a round at scale 1."""
+    given = os.environ.get("KUBECONFIG")
+    if os.environ.get("COLOCATION_DISPOSABLE_CLUSTER") != "1" or not given:
+        print("binding: left out: COLOCATION_DISPOSABLE_CLUSTER=1 and KUBECONFIG name no cluster that may be used up")
+        return []
+    nodes, pods = max(20, int(_NODES * scale)), max(20, int(_PODS * scale))
+    known = snapshot(nodes, pods, _FUNCTIONS, _PAIRS)
+    cluster = _Cluster(Path(given))
+    try:
+        cluster.each(
+            cluster.node, zip(known["nodes"]["node"].to_pylist(), known["nodes"]["labels"].to_pylist(), strict=True)
+        )
+        cluster.each(cluster.create, _standing(known["placements"].to_pylist()))
+        view = prepare(known, CLUSTER, known.created)
+        taken: dict[str, list[float]] = {"plain": [], "patched": []}
+        began = time.monotonic()
+        for number in range(_ROUNDS + 1):
+            for side, made in taken.items():
+                manifests = list(_new(pods, number, view if side == "patched" else None))
+                seconds = cluster.bound(manifests, side, number)
+                if number:  # the first is not counted
+                    made.append(seconds)
+            if number >= 3 and (time.monotonic() - began) * (number + 2) / (number + 1) > _SECONDS:
+                break
+        return [_figure(pods, nodes, taken, cluster)]
+    finally:
+        cluster.clean()
+
+
+def _figure(pods: int, nodes: int, taken: Mapping[str, Sequence[float]], cluster: "_Cluster") -> Figure:
+    plain, patched = timing(taken["plain"]), timing(taken["patched"])
+    ratio = plain.median / patched.median
+    how = "binding alone" if cluster.scheduler else "with creating"
+    return Figure(
+        f"rate of binding {pods} patched pods on {nodes} nodes",
+        pods / patched.median,
+        "/s",
+        pods / plain.median,
+        ratio,
+        patched.spread,
+        f">= {_GOAL}",
+        ratio >= _GOAL,
+        f"{len(taken['plain'])} interleaved rounds, {how}; spread of the plain {plain.spread:.0%}",
+    )
+
+
+def _standing(placements: Sequence[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any]]]:
+    """Yield pods that run on nodes already, with OpenWhisk's labels."""
+    for row in placements:
+        owner, _, action = row["function"].partition("/")
+        labels = {"openwhisk/namespace": owner, "openwhisk/action": action}
+        yield (_pod(row["pod"], labels, {"nodeName": row["node"]}),)
+
+
+def _pod(name: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, Any]:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    whole = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": dict(labels)}, "spec": whole}
+
+
+def _new(count: int, number: int, view: View | None) -> Iterator[dict[str, Any]]:
+    """Yield new pods of random functions; with *view* as they come out of the service's own desk."""
+    desk = None
+    if view is not None:
+        state = cast(State[View], SimpleNamespace(current=SimpleNamespace(view=view), cluster=CLUSTER))
+        desk = Desk(state, Policy(mode="prefer"), Reservations(), now=lambda: view.at)
+    for row, raw in enumerate(reviews(count, _FUNCTIONS, seed=number + 1, size=0)):
+        given = json.loads(raw)
+        given["request"]["namespace"] = given["request"]["object"]["metadata"]["namespace"] = "openwhisk"
+        admission = review.decode(json.dumps(given).encode()).request
+        pod = _pod(f"r{number}-{row}", given["request"]["object"]["metadata"]["labels"], {})
+        if desk is not None and view is not None:
+            told = json.loads(desk.decide(admission, view.at, dry_run=True).answer(admission.uid))["response"]
+            pod["metadata"]["annotations"] = {}
+            pod = jsonpatch.apply_patch(pod, json.loads(base64.b64decode(told["patch"])))
+        yield pod
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """The cluster of a kubeconfig; what is made in it is deleted by `clean`."""
+
+    api: ApiClient
+    scheduler: int | None
+    made: list[str]
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.api = ApiClient(configuration(kubeconfig, None))
+        given = os.environ.get("COLOCATION_SCHEDULER_PID", "")
+        self.scheduler = int(given) if given.isdigit() else None
+        self.made = []
+
+    def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Any:
+        """Make one request; raises `RuntimeError` where it is refused."""
+        settings = self.api.configuration.auth_settings().values()
+        answer = self.api.rest_client.pool_manager.request(
+            method,
+            f"{self.api.configuration.host}{path}",
+            body=None if body is None else json.dumps(body),
+            headers={"Content-Type": kind, **{each["key"]: each["value"] for each in settings}},
+        )
+        if answer.status >= 400:
+            raise RuntimeError(f"{method} {path}: {answer.status} {answer.data[:300]!r}")
+        return json.loads(answer.data)
+
+    def each(self, make: Any, given: Any) -> None:
+        """Call *make* with each of the tuples *given*, several at once."""
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            list(pool.map(lambda one: make(*one), given))
+
+    def node(self, name: str, labels: str) -> None:
+        """Make a Ready node without the taint that new nodes get."""
+        amount = {"cpu": "32", "memory": "128Gi", "pods": "250"}
+        metadata = {"name": name, "labels": json.loads(labels)}
+        status = {"capacity": amount, "allocatable": amount, "conditions": [{"type": "Ready", "status": "True"}]}
+        self.call(
+            "POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+        )
+        self.made.append(f"/api/v1/nodes/{name}")
+        self.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, "application/merge-patch+json")
+        conditions = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        self.call("PATCH", f"/api/v1/nodes/{name}/status", conditions, "application/strategic-merge-patch+json")
+
+    def create(self, pod: Mapping[str, Any]) -> None:
+        """Create a pod."""
+        self.call("POST", _PATH, pod)
+        self.made.append(f"{_PATH}/{pod['metadata']['name']}")
+
+    def bound(self, pods: Sequence[Mapping[str, Any]], side: str, number: int) -> float:
+        """Return the seconds until all *pods* have a node; they are deleted afterwards."""
+        for pod in pods:
+            pod["metadata"]["labels"]["round"] = f"{side}-{number}"
+        began = time.perf_counter()
+        if self.scheduler:
+            os.kill(self.scheduler, signal.SIGSTOP)
+        try:
+            self.each(self.create, ((pod,) for pod in pods))
+        finally:
+            if self.scheduler:
+                began = time.perf_counter()
+                os.kill(self.scheduler, signal.SIGCONT)
+        query = f"{_PATH}?labelSelector=round%3D{side}-{number}&fieldSelector=spec.nodeName%3D&limit=1"
+        while self.call("GET", query)["items"]:
+            if time.perf_counter() - began > 120:
+                raise RuntimeError(f"pods of side {side} were not bound within two minutes")
+            time.sleep(0.02)
+        seconds = time.perf_counter() - began
+        names = {f"{_PATH}/{pod['metadata']['name']}" for pod in pods}
+        self.each(self.delete, ((name,) for name in names))
+        self.made = [path for path in self.made if path not in names]
+        return seconds
+
+    def delete(self, path: str) -> None:
+        """Delete one object at once."""
+        self.call("DELETE", f"{path}?gracePeriodSeconds=0", {"gracePeriodSeconds": 0})
+
+    def clean(self) -> None:
+        """Delete what was made, newest first."""
+        self.each(self.delete, ((path,) for path in reversed(self.made)))
+
+
+if __name__ == "__main__":
+    found = run(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)
+    print(table(found))
+    sys.exit(any(figure.met is False for figure in found))
