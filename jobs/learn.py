@@ -24,7 +24,7 @@ from featurestore.store.duck import Store
 from jobs import planning
 from jobs.config import Settings
 from jobs.planning import Plan, micros
-from jobs.promotion import consider
+from jobs.promotion import consider, standing
 from pipeline.errors import BadInput
 from pipeline.records import Window
 
@@ -32,7 +32,10 @@ from pipeline.records import Window
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a learning run found: counts of *activations*, of those that are *evidence*, of functions and pairs by
-    status, of activations by method of *attribution*; *message* says in words what is missing, "" when nothing is."""
+    status, of activations by method of *attribution*; *message* says in words what is missing, "" when nothing is.
+
+    *held_back* is why the model does not answer: chosen (another was, by hand), worse (on what was set aside), or "".
+    """
 
     cluster: str
     model: str
@@ -46,6 +49,7 @@ class Outcome:
     attribution: Mapping[str, float]
     message: str
     seconds: float
+    held_back: str = ""
 
 
 def run(
@@ -114,10 +118,12 @@ def _saved(
     """Write what was learned, all or nothing of the model and the state, and publish: the one place where a
     candidate becomes a model."""
     started, finished = times
-    parts = [learned.used.slice(at, use.PART) for at in range(0, max(1, learned.used.num_rows), use.PART)]
-    for part in parts[:-1]:
-        held.write(partial(use.write, cluster=cluster, rows=part))
-    promotion = consider(held, cluster)
+    for at in range(0, learned.used.num_rows, use.PART):
+        held.write(partial(use.write, cluster=cluster, rows=learned.used.slice(at, use.PART)))
+    if learned.changed:
+        promotion = consider(held, cluster, learned.tables["pairs"], plan.span, aside=plan.holdout)
+    else:
+        promotion = standing(held, cluster)
     model = models.Model(
         model=name,
         cluster=cluster,
@@ -127,7 +133,11 @@ def _saved(
         code_version=code_version(),
         reason=plan.reason,
         promoted=promotion.promoted,
-        metrics={**learned.metrics, planning.USE_SETTLED: micros(plan.use_settled)},
+        metrics={
+            **learned.metrics,
+            planning.USE_SETTLED: micros(plan.use_settled),
+            "holdout": dict(promotion.holdout),
+        },
     )
 
     def save(con: DuckDBPyConnection) -> None:
@@ -137,9 +147,8 @@ def _saved(
             models.carry(con, cluster, model.model, [each for each in DETAILS if each not in learned.details])
         if learned.state is not None:
             states.save(con, cluster, learned.state)
-        use.write(con, cluster, parts[-1])
         count = int(learned.metrics["activations"])
-        run = queries.Run(cluster, "learn", started, finished, count)
+        run = queries.Run(cluster, "learn", started, finished, count, outcome=promotion.outcome)
         queries.record_run(con, replace(run, reason=promotion.reason, message=promotion.message))
 
     held.write(save)
@@ -147,7 +156,8 @@ def _saved(
     if not learned.changed and plan.newest is not None:
         model = plan.newest
     outcome = _outcome(cluster, model, plan.span, learned, snapshot, (finished - started).total_seconds())
-    return replace(outcome, message="; ".join(filter(None, (outcome.message, promotion.message))))
+    message = "; ".join(filter(None, (outcome.message, promotion.message)))
+    return replace(outcome, message=message, held_back=promotion.reason)
 
 
 def _news(learned: Learned, newest: models.Model) -> str:
@@ -195,7 +205,7 @@ def code_version() -> str:
 
 def _options(settings: Settings, name: str, plan: Plan) -> Options:
     return replace(
-        planning.options(settings),
+        planning.options(settings, holdout=plan.holdout),
         model=name,
         code_version=code_version(),
         use_since_us=None if plan.use_since is None else micros(plan.use_since),

@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 from featurestore.engines.candidate import Options, basis
 from featurestore.interference.evidence import Options as Estimation
 from featurestore.states import State
-from featurestore.store import models, queries, states, use, windows
+from featurestore.store import heldout, models, queries, states, use, windows
 from jobs.config import Settings
 from pipeline.records import Window
 
@@ -34,7 +34,8 @@ class Plan:
 
     Runs that ended at *since* or later are evidence, those that ended before *settled* for good; what started at
     *first* or later is to be read, within *span*, the learn window. *use_since* and *use_settled*: from when the use
-    of activations may have changed (None: all of it) and from when it may change yet. *serial* is the state's.
+    of activations may have changed (None: all of it) and from when it may change yet. *serial* is the state's;
+    *holdout* says whether the history is long enough to set a part of it aside.
     """
 
     reason: str
@@ -47,6 +48,7 @@ class Plan:
     serial: int
     newest: models.Model | None
     state: State | None
+    holdout: bool
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
@@ -81,6 +83,9 @@ def plan(
         serial=0 if state is None else state.head.serial,
         newest=newest,
         state=state,
+        holdout=heldout.enough(
+            con, cluster, span, aside=state is not None and state.head.basis.get("holdout") == "True"
+        ),
     )
     reason = made.reason or _reason(con, cluster, made, settings, code_version)
     if reason or state is None or newest is None:
@@ -111,7 +116,7 @@ def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Setting
     head = made.state.head
     if head.code_version != code_version:
         return f"made by version {head.code_version}, this is {code_version}"
-    wanted = basis(options(settings))
+    wanted = basis(options(settings, holdout=made.holdout))
     if changed := [name for name in wanted if head.basis.get(name) != wanted[name]]:
         name = changed[0]
         return f"setting {name} changed from {head.basis.get(name, 'none')} to {wanted[name]}"
@@ -126,11 +131,12 @@ def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Setting
     return ""
 
 
-def options(settings: Settings) -> Options:
-    """Return how learning is set up."""
+def options(settings: Settings, *, holdout: bool = False) -> Options:
+    """Return how learning is set up; *holdout* sets a part of the evidence aside, for the models that answer."""
     return Options(
         skew_us=round(settings.learn.skew.total_seconds() * 1e6),
         step_us=round(settings.schedule.step.total_seconds() * 1e6),
+        holdout=holdout,
         estimation=Estimation(min_overlaps=settings.learn.min_overlaps, min_effect=settings.learn.min_effect),
     )
 

@@ -3,9 +3,10 @@
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,11 +14,12 @@ from featurestore import answers, details
 from featurestore.attribution import use
 from featurestore.attribution.attribute import DEFAULT_STEP, attribute, counts
 from featurestore.columnar import flags
+from featurestore.held import set_aside
 from featurestore.interference.decision import decide
 from featurestore.interference.evidence import Floats, VictimFit
 from featurestore.interference.evidence import Options as Estimation
 from featurestore.interference.fold import MEMORY
-from featurestore.runs import Runs, read
+from featurestore.runs import Bools, Runs, read
 from featurestore.states import State
 
 
@@ -45,7 +47,8 @@ class Inputs:
 class Options:
     """*model*, *code_version* go into the state that is begun; *skew_us*: tolerated difference between clocks;
     *step_us*: how much time a usage sample speaks of; *use_since_us*: the use of activations that ended before is
-    known already (microseconds, None: of none); *threads*: victims fitted at once; *memory*: see `fold.fold`."""
+    known already (microseconds, None: of none); *threads*: victims fitted at once; *memory*: see `fold.fold`;
+    *holdout*: a part of the evidence is set aside (`interference.holdout`), which no fit sees."""
 
     model: str = ""
     code_version: str = ""
@@ -54,6 +57,7 @@ class Options:
     use_since_us: int | None = None
     threads: int = min(4, os.cpu_count() or 1)
     memory: float = MEMORY
+    holdout: bool = False
     estimation: Estimation = field(default_factory=Estimation)
 
 
@@ -78,7 +82,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Inputs as runs: *usage* without what is no number, what was *used*, *composites* counted."""
+    """Inputs as runs: *usage* without what is no number, what was *used*, *composites* counted; *aside* [n] marks the
+    runs that are kept from every fit."""
 
     runs: Runs
     usage: pa.Table
@@ -86,6 +91,12 @@ class Prepared:
     attribution: Mapping[str, float]
     activations: int
     composites: int
+    aside: Bools
+
+    @property
+    def fitted(self) -> "Prepared":
+        """The same with those that are set aside no evidence."""
+        return replace(self, runs=replace(self.runs, evidence=self.runs.evidence & ~self.aside))
 
 
 def prepare(
@@ -106,7 +117,8 @@ def prepare(
     )
     runs = read(activations, attributed, inputs.nodes, inputs.placements, inputs.until, functions, node_types)
     composites = int(flags(activations["composite"]).sum())
-    return Prepared(runs, usage, used, counts(attributed), len(activations), composites)
+    apart = set_aside(runs) if options.holdout else np.zeros(len(runs), bool)
+    return Prepared(runs, usage, used, counts(attributed), len(activations), composites, apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +175,7 @@ def told(runs: Runs, fits: Sequence[VictimFit]) -> dict[str, Any]:
 
 def basis(options: Options) -> dict[str, str]:
     """Return in words what the estimation is set to; a state holds for these settings."""
-    own = {name: f"{getattr(options, name)}" for name in ("skew_us", "step_us", "memory")}
+    own = {name: f"{getattr(options, name)}" for name in ("skew_us", "step_us", "memory", "holdout")}
     return {**own, **{each.name: f"{getattr(options.estimation, each.name)}" for each in fields(options.estimation)}}
 
 

@@ -65,7 +65,8 @@ def advance(inputs: Inputs, options: Options, state: State, carried: Carried) ->
     """
     if outside(inputs) != state.head.outside:
         return "declared profiles or workflows changed"
-    ready = prepare(inputs, options, state.head.names, state.head.node_types)
+    whole = prepare(inputs, options, state.head.names, state.head.node_types)
+    ready = whole.fitted
     runs = ready.runs
     own = members(runs, inputs.since, OPEN)
     cuts = list(pairwise(edges(runs.end[own], inputs.since, inputs.until)))
@@ -76,7 +77,7 @@ def advance(inputs: Inputs, options: Options, state: State, carried: Carried) ->
         days = [_day(ready, cut, inputs, options, state) for cut in (cuts if news else closing)]
         done = [day.step for day in days[: len(closing)]]
         current = folded(state.current, done, options.memory)
-        tables = _tables(ready, inputs, carried)
+        tables = _tables(whole, inputs, carried)
         if news:
             final = folded(current, [day.step for day in days[len(closing) :]], options.memory)
             fits = [_fit(victim, final, state, len(runs.functions), options) for victim in range(len(runs.functions))]

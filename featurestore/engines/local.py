@@ -56,16 +56,16 @@ def learn(
     ready = prepare(inputs, options)
     past, runs = recall(before, ready.runs, inputs.since, options.memory)
     ready = replace(ready, runs=replace(runs, evidence=runs.evidence & (runs.end >= past.since)))
-    runs = ready.runs
+    runs, ready = ready.runs, ready.fitted
     measured = profiles.measure(runs, inputs.placements, ready.usage, inputs.nodes, options.step_us)
     # Small matrices, many times: BLAS threads that wait for each other on a busy machine take 30 times as long.
     with threadpool_limits(1, "blas"):
         exposure = expose(runs)
         fits = _fitted(ready, exposure, options, progress)
         company, exposures = answers.company(runs, exposure), len(exposure.values)
-        compared = details.compared(runs, exposure, fits)
+        compared = details.compared(ready.runs, exposure, fits)
         del exposure
-        begun = begin(runs, ready.usage, past, fits, inputs.settled, inputs.until, options)
+        begun = begin(ready.runs, ready.usage, past, fits, inputs.settled, inputs.until, options)
         prior = pairs.predictions(begun.fits, _profile_matrix(runs, measured, inputs.declared), options.estimation)
         functions, limits = answers.functions(runs, measured, inputs.declared, _levels(inputs.workflows, runs))
         tables = {
@@ -75,7 +75,8 @@ def learn(
             "busyness": answers.busyness(runs, inputs.until),
         }
         state = _state(begun, ready, inputs, options, past, prior, before)
-        last = int(runs.end[runs.evidence].max()) if runs.evidence.any() else None
+        seen = ready.runs.evidence
+        last = int(runs.end[seen].max()) if seen.any() else None
         metrics = {
             "functions": len(np.unique(runs.function)),
             "evidence": begun.rows,

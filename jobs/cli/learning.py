@@ -5,7 +5,7 @@ What takes long to import is imported by the command that needs it: `colocate --
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import Progress, TaskID
@@ -13,6 +13,9 @@ from rich.progress import Progress, TaskID
 from jobs.cli.common import DONE, PARTLY, Output, progress_bar, settings, utc_now, warn
 from jobs.cli.output import Format, document, rows
 from pipeline.errors import BadInput
+
+if TYPE_CHECKING:
+    from jobs.learn import Outcome
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +38,8 @@ def learn(
 ) -> None:
     """Learn profiles and interference from the history, and publish the snapshot that answers come from.
 
-    A model that was chosen with --use answers whatever is learned later, until --use newest.
+    A model that was chosen with --use answers whatever is learned later, until --use newest. A new model that is
+    worse than the one before, on runs that neither has seen, is saved and does not answer: exit code 3.
     """
     from featurestore.store.duck import Store
     from jobs import learn as learner
@@ -71,6 +75,11 @@ def learn(
     for outcome in outcomes:
         if outcome.message:
             warn(f"{outcome.cluster}: {outcome.message}")
+    _show(outcomes, output)
+    raise typer.Exit(PARTLY if any(outcome.held_back == "worse" for outcome in outcomes) else DONE)
+
+
+def _show(outcomes: "list[Outcome]", output: Format) -> None:
     if output in (Format.json, Format.yaml):
         typer.echo(document(outcomes, output), nl=False)
         return
