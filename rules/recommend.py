@@ -17,9 +17,9 @@ from rules.affinity.patch import json_patch
 from rules.affinity.pod_rules import NAME as POD_RULES
 from rules.affinity.ranking import ranking
 from rules.asking import Ask, Cause, in_turn
-from rules.autoscaler import WARNING, recognised
 from rules.candidates import Combined, combine, share
 from rules.policy import Mode, Policy
+from rules.remarks import missing, remarks
 from rules.request import Request
 from rules.scoring import shown
 from rules.table import RULES
@@ -127,16 +127,14 @@ class Answer:
             else:
                 yield Reason("left_alone", self.request.why_left_alone())
             return
-        yield from _remarks(self.request, self.view, self.combined, self.stale)
-        for name, cause in self.left_out.items():
-            yield Reason("left_out", f"rule {name} {_LEFT_OUT[cause]}: this answer does without it")
+        yield from remarks(self.request, self.view, self.combined, self.stale)
+        yield from missing(self.left_out)
         yield from _of_rules(self.advices.values(), self.hopeless)
 
 
 #: So many of the best nodes a pod says it is expected on, one of them, to other replicas of the service.
 EXPECTED: Final = 5
 _PLAIN: Final = msgspec.json.Decoder(tuple[dict[str, Any], tuple[dict[str, Any], ...]])
-_LEFT_OUT: Final[Mapping[Cause, str]] = {"deadline": "missed its deadline", "error": "failed"}
 _NOBODY: Final = np.zeros(0, dtype=np.intp)
 #: Rules that say the same for every pod that asks for the same: what they come to is worked out once.
 _SHARED: Final = ("usable", "capacity", "own", "least_loaded", "most_free")
@@ -253,45 +251,6 @@ def _of_rules(advices: Iterable[Advice], hopeless: bool) -> Iterator[Reason]:
     for advice in advices:
         if not hopeless or RULES[advice.rule][0] != "learned":
             yield from advice.reasons()
-
-
-def _remarks(request: Request, view: View, combined: Combined, stale: bool) -> Iterator[Reason]:
-    """Yield what is to be said of the whole answer."""
-    if request.function_name:
-        yield Reason("identity", f"function {request.function_name}, by its {request.named_by}")
-    if request.ambiguous:
-        yield Reason("identity", f"could be {' or '.join(request.ambiguous)}: not guessed")
-    if not request.labelled:
-        said = "pods that run would not have a pod with the product's own labels beside them: it goes without these"
-        yield Reason("unlabelled", said)
-    if request.workflow_missing:
-        yield Reason("identity", f"workflow {request.workflow} is not known here")
-    if request.mode == "observe":
-        yield Reason("mode", "observe: the pod is not changed, this is what would have been advised")
-    if request.elsewhere:
-        said = f"workflow {request.workflow} is meant for cluster {request.elsewhere}, this is {request.cluster}"
-        yield Reason("cluster", f"{said}: no interference rules")
-    if request.mode != "observe" and (autoscalers := _autoscalers(view)):
-        verb = "adds" if len(autoscalers) == 1 else "add"
-        yield Reason("autoscaler", f"{' and '.join(autoscalers)} {verb} nodes here; {WARNING}")
-    if stale:
-        yield Reason("stale", f"what is known is of {view.created:%Y-%m-%d %H:%M} UTC, too old: stated needs only")
-    if not len(view.nodes):
-        yield Reason("nodes", "no nodes are known")
-    elif combined.emptied_by:
-        yield Reason("unsatisfiable", f"no node is left now by: {', '.join(combined.emptied_by)}")
-    elif combined.gave_way:
-        rules = ", ".join(combined.gave_way)
-        yield Reason("too_few", f"too few nodes would remain under {rules}: preferred, not required")
-
-
-def _autoscalers(view: View) -> tuple[str, ...]:
-    kinds, nodes = view.standing.kinds, view.nodes
-    taints = {taint.key for taints in nodes.taints for taint in taints}
-    return kinds.memo.once(
-        ("autoscalers", tuple(nodes.labels), frozenset(taints)),
-        lambda: recognised(nodes.labels, taints, kinds.labels),
-    )
 
 
 def _ranked(view: View, advices: Iterable[Advice], combined: Combined, policy: Policy) -> tuple[RankedNode, ...]:
