@@ -1,6 +1,8 @@
 """Disks out of decoded Kubernetes objects: the layout that plans are made from."""
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -80,11 +82,18 @@ def of_snapshot(snapshot: Snapshot, cluster: str, beside: Iterable[object] = ())
 def beside(disks: Disks, objects: Iterable[object]) -> Disks:
     """Return *disks* with decoded *objects* that are not in the cluster yet; the same where there are none."""
     records = [record for each in objects if (record := wire.read(each)) is not None]
-    if not records:
-        return disks
+    claims = [each for each in records if isinstance(each, Claim) and not each.volume]
+    if len(claims) == len(records):
+        return with_claims(disks, claims)
     known = disks.objects
     held = chain.from_iterable(getattr(known, part) for part in _PARTS.values())
     return lay_out_records(chain(held, records), known.busy, known.heavy)
+
+
+def with_claims(disks: Disks, claims: Iterable[Claim]) -> Disks:
+    """Return *disks* with *claims* that are not bound, which change nothing else of it."""
+    fresh = {(each.namespace, each.name): each for each in claims}
+    return replace(disks, claims=ChainMap(fresh, disks.claims)) if fresh else disks  # type: ignore[arg-type]
 
 
 def learned(

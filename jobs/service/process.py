@@ -92,7 +92,7 @@ class Process:
         if disks is not None:
             self.state.on_swap(disks.seen)
             if settings.disks.reserve:
-                reserving = Reserving(disks.client, lambda: disks.layout)
+                reserving = Reserving(disks.client, disks.layout_for)
                 self._reservations = _controller(settings, disks)
         kept = history.History(settings)
         self._history = kept

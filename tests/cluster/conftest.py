@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 TOOL = Path(os.environ.get("COLOCATION_SHARED", REPOSITORY.parent / "shared")) / "tools" / "local-cluster"
 
 
-def _free_pair() -> int:
+def free_pair() -> int:
     """A port that is free together with the next one."""
     for _ in range(100):
         with socket.socket() as first, socket.socket() as second:
@@ -40,10 +40,11 @@ def _free_pair() -> int:
 
 @dataclass(frozen=True)
 class Running:
-    """A cluster that may be used up; *etcd* is the port of its store where that is known."""
+    """A cluster that may be used up; *etcd* is the port of its store, *home* its directory, where those are known."""
 
     kubeconfig: Path
     etcd: int | None = None
+    home: Path | None = None
 
 
 @pytest.fixture(scope="session")
@@ -60,8 +61,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     if not (TOOL / "up.sh").is_file():
         pytest.skip(f"no local cluster tool at {TOOL} and no disposable cluster (COLOCATION_DISPOSABLE_CLUSTER=1)")
     home = tmp_path_factory.mktemp("cluster")
-    etcd = _free_pair()
-    environment = {**os.environ, "CLUSTER_HOME": str(home), "PORT": str(_free_pair()), "ETCD_PORT": str(etcd)}
+    etcd = free_pair()
+    environment = {**os.environ, "CLUSTER_HOME": str(home), "PORT": str(free_pair()), "ETCD_PORT": str(etcd)}
     environment.pop("KUBECONFIG", None)
     started = subprocess.run(
         [str(TOOL / "up.sh")], env=environment, capture_output=True, text=True, timeout=600, check=False
@@ -70,7 +71,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         if started.returncode != 0:
             said = (started.stderr or started.stdout).strip().splitlines() or ["it said nothing"]
             pytest.skip(f"the local cluster did not start: {said[-1]}")
-        yield Running(home / "kubeconfig", etcd)
+        yield Running(home / "kubeconfig", etcd, home)
     finally:
         subprocess.run([str(TOOL / "down.sh"), "--purge"], env=environment, timeout=120, check=False)
 

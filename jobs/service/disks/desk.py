@@ -41,12 +41,12 @@ class DiskDesk:
         read = wire.read({"kind": "Pod", **pod})
         if not isinstance(read, DiskPod):
             raise BadInput(f"kind {pod.get('kind')!r}: not a Pod")
-        disks = layout.beside(self.layout(cluster or self._cluster), objects)
+        disks = layout.beside(self._layout(cluster or self._cluster, read), objects)
         return plan(read, disks, nodes, sequential=self._settings.sequential, symmetric=self._settings.symmetric)
 
-    def layout(self, cluster: str) -> Disks:
-        """Return the newest layout of *cluster*."""
-        if self._live is not None and cluster == self._cluster and (live := self._live.layout) is not None:
+    def _layout(self, cluster: str, pod: DiskPod) -> Disks:
+        """Return the newest layout of *cluster*, with the claims of *pod* where they are known."""
+        if self._live is not None and cluster == self._cluster and (live := self._live.layout_for(pod)) is not None:
             return live
         snapshot = self._snapshot()
         laid = self._laid

@@ -1,5 +1,6 @@
 """The disks of the live cluster while serving: every kind that plans are made from, kept current by watches."""
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from threading import Lock
@@ -9,13 +10,13 @@ import msgspec
 import structlog
 
 from featurestore.snapshot import Snapshot
-from jobs.disks.layout import lay_out_records, learned
+from jobs.disks.layout import lay_out_records, learned, with_claims
 from jobs.service.live import Held
 from jobs.service.periodic import Periodic
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.clients.watch import Watcher
 from pipeline.collectors.disks import PATHS, decode
-from pipeline.disk_records import DiskPod
+from pipeline.disk_records import Claim, DiskPod
 from pipeline.errors import BadInput
 from pipeline.objects import disks as wire
 from rules.disks.state import Disks
@@ -25,6 +26,8 @@ _Key = tuple[str, str]
 
 #: How often changes are taken up, in seconds.
 _EVERY = 0.5
+#: How long a question waits for claims that nobody has seen yet, in seconds.
+_PATIENCE = 1.0
 
 
 class LiveDisks:
@@ -68,6 +71,28 @@ class LiveDisks:
                 busy, heavy = learned(self._snapshot, self._cluster, records) if self._snapshot else ({}, frozenset())
                 self.layout = lay_out_records(records, busy, heavy)
                 self._laid = now
+
+    def layout_for(self, pod: DiskPod) -> Disks | None:
+        """Return the newest layout with the claims of *pod*, which is often asked about as they are made.
+
+        Waits a moment for claims that were not seen yet: a scheduler that is told to try again may take a minute.
+        """
+        disks = self.layout
+        made = {each.name for each in pod.templates}
+        names = [name for name in pod.claims if name not in made]
+        end = time.monotonic() + _PATIENCE
+        while disks is not None:
+            claims = self._held["PersistentVolumeClaim"].items
+            fresh = {
+                (pod.namespace, name): claims.get((pod.namespace, name))
+                for name in names
+                if (pod.namespace, name) not in disks.claims
+            }
+            if all(fresh.values()) or time.monotonic() >= end:
+                return with_claims(disks, [each for each in fresh.values() if isinstance(each, Claim)])
+            time.sleep(0.02)
+            disks = self.layout
+        return None
 
     def start(self) -> None:
         """Begin to watch."""

@@ -24,9 +24,9 @@ PATH: Final = f"/apis/{wire.GROUP}/v1/availablecapacityreservations"
 
 
 class Reserving:
-    """Answers the scheduler from reservations in the live *layout*, which *api* is asked to make and renew."""
+    """Answers the scheduler from reservations in a pod's live *layout*; *api* is asked to make and renew them."""
 
-    def __init__(self, api: Api, layout: Callable[[], Disks | None]) -> None:
+    def __init__(self, api: Api, layout: Callable[[DiskPod], Disks | None]) -> None:
         self._api = api
         self._layout = layout
 
@@ -38,7 +38,7 @@ class Reserving:
         read = wire.read({"kind": "Pod", **pod})
         if not isinstance(read, DiskPod):
             raise BadInput(f"kind {pod.get('kind')!r}: not a Pod")
-        disks = self._layout()
+        disks = self._layout(read)
         if disks is None:
             return Plan("REQUEUE", waits=("the disks are not known yet",))
         asked = requests(read, disks)

@@ -43,7 +43,7 @@ class World:
 
     def __init__(self, api: KubeApi, live: LiveDisks, **options: bool) -> None:
         self.api, self.live = api, live
-        self.reserving = Reserving(live.client, lambda: live.layout)
+        self.reserving = Reserving(live.client, live.layout_for)
         self.controller = Controller(live.client, lambda: live.layout, **options)
 
     def filter(self, given, *names: str):
@@ -171,6 +171,17 @@ def test_a_dedicated_disk_is_tainted_before_it_is_reserved_and_released_afterwar
         until(tended)
         assert here.api.get(f"{CAPACITIES}/ac-s1")["metadata"]["annotations"] == {TAINT: "app=nginx:default"}
         assert here.api.get(f"{CAPACITIES}/ac-s2")["metadata"]["annotations"] == {}
+
+
+def test_a_claim_that_was_made_this_moment_is_waited_for(tmp_path):
+    """The layout is taken up every half second: the question sees the claim as soon as the watch does."""
+    given = pod(claims=["www-1"])
+    with world(tmp_path, *BASE, given) as here:
+        put(here.api, claim("www-1", "hddlvg", 1))
+        here.filter(given)
+        assert here.status("default-web-0") == "REQUESTED"
+        gone = here.filter(pod("x-0", ["nobody-makes-it"]))
+        assert (gone.nodenames, gone.error) == ([], "")
 
 
 def test_who_does_not_act_writes_nothing(tmp_path):
