@@ -127,4 +127,4 @@ def _pod(given: Mapping[str, Any]) -> Iterator[StreamPod]:
     """Yield the pod if it is of a stream job, has a node and has not ended."""
     pod = objects.pod_of(given)
     if keys.JOB in pod.labels and pod.node and not pod.terminal:
-        yield StreamPod(pod.labels[keys.JOB], pod.namespace or "default", pod.node, pod.labels)
+        yield StreamPod(pod.labels[keys.JOB], pod.namespace or "default", pod.node, pod.labels, pod.apart)

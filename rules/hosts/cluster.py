@@ -10,13 +10,14 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from pipeline.records import Node
+from pipeline.records import Node, PodSelection
 from rules.advice import Expression
 from rules.affinity.selector import all_of, required_mask, selector_mask
 from rules.affinity.usable import CORDONED, Tolerations, tolerated, untolerated
 from rules.candidates import Mask
 from rules.hosts import keys
 from rules.nodes import Nodes, columns
+from rules.standing import selects
 
 #: A set of nodes: bit *n* stands for node number *n*.
 NodeSet = int
@@ -35,12 +36,13 @@ class HostNode:
 
 @dataclass(frozen=True, slots=True)
 class StreamPod:
-    """A pod of some stream job that has a node and has not ended."""
+    """A pod of some stream job that has a node and has not ended; *apart* are its required anti-affinity terms."""
 
     job: str
     namespace: str
     node: str
     labels: Mapping[str, str]
+    apart: tuple[PodSelection, ...] = ()
 
 
 def bits(nodes: NodeSet) -> Iterator[int]:
@@ -87,6 +89,11 @@ class Cluster:
         taken = [node.name for node in self.records if _taken(node, job)]
         member = [node.name for node in self.records if _member_of_other(node, job)]
         self.exclusive_of_others = self._of(taken)
+        self._shunned: dict[PodSelection, NodeSet] = {}
+        for pod in self.others:
+            for term in pod.apart:
+                if term.topology_key == keys.HOSTNAME:
+                    self._shunned[term] = self._shunned.get(term, 0) | self._of([pod.node])
         self._foreign = self._busy | self._of(member)
 
     def number(self, text: str) -> int | None:
@@ -147,6 +154,14 @@ class Cluster:
         return self._of(
             pod.node for pod in self.others if pod.namespace == namespace and pod.labels.get(key) == value
         )
+
+    def shunning(self, namespace: str, labels: Mapping[str, str]) -> NodeSet:
+        """Return the nodes with pods of other jobs that will not have a pod with *labels* beside them."""
+        found = 0
+        for term, nodes in self._shunned.items():
+            if selects(term, namespace, labels):
+                found |= nodes
+        return found
 
     def _of(self, names: Iterable[str]) -> NodeSet:
         found = 0

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from rules.hosts.cluster import Cluster, NodeSet
-from rules.hosts.model import Conflict, Job, Kind, Pe, conflict, told
+from rules.hosts.model import Conflict, Job, Kind, Pe, PeId, conflict, told
 from rules.hosts.search import matched
 from rules.hosts.units import Unit, beside_others
 
@@ -39,10 +39,18 @@ def within(job: Job, unit: Unit) -> Iterator[Conflict]:
         yield conflict("isolation-and-colocation", unit.pes, unit.tokens, message)
 
 
-def with_others(job: Job, cluster: Cluster, units: Sequence[Unit]) -> Iterator[Conflict]:
-    """Leave to *units*, whose tokens reach beyond the job, what pods of others do; yield those left with nothing."""
+def with_others(
+    job: Job, cluster: Cluster, units: Sequence[Unit], marks: Mapping[PeId, Mapping[str, str]]
+) -> Iterator[Conflict]:
+    """Leave to *units* what pods of other jobs do, whose tokens may reach beyond them; yield those left with nothing.
+
+    *marks* are the labels of each pod.
+    """
     for unit in units:
-        left = unit.nodes & beside_others(job, cluster, unit)
+        left = unit.nodes & (beside_others(job, cluster, unit) if job.by_token else cluster.every)
+        for pe in unit.pes:
+            theirs = (pe.template.get("metadata") or {}).get("labels") or {}
+            left &= ~cluster.shunning(job.namespace, {**theirs, **marks[pe.id]})
         if unit.nodes and not left:
             tokens = (*unit.exlocations, *unit.tokens, *unit.isolated)
             kind: Kind = "exlocation-exceeds-nodes" if unit.exlocations else "infeasible"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from rules.hosts import conflicts, contradictions
 from rules.hosts.cluster import Cluster
+from rules.hosts.marks import labels
 from rules.hosts.model import Conflict, Job, Pe, PeId, conflict, told
 from rules.hosts.podrules import PodRules
 from rules.hosts.pods import emitted
@@ -50,9 +51,9 @@ def plan(job: Job, cluster: Cluster, solve: Solve, before: Kept | None = None) -
     found = [*conflicts.of_operators(job), *conflicts.of_pools(job, cluster, open_to, users), *wrong]
     known = {pe for each in found for pe in each.pes}
     placed = units(job, cluster, spots)
-    if job.by_token:
-        found += contradictions.with_others(job, cluster, placed)
-        known |= {pe for each in found for pe in each.pes}
+    marks = labels(job, placed)
+    found += contradictions.with_others(job, cluster, placed, marks)
+    known |= {pe for each in found for pe in each.pes}
     for unit in placed:
         if not {pe.id for pe in unit.pes} <= known:
             found += contradictions.within(job, unit)
@@ -68,7 +69,7 @@ def plan(job: Job, cluster: Cluster, solve: Solve, before: Kept | None = None) -
         return chosen
     places = settled(job, chosen).items()
     names = {name: tuple(cluster.names[node] for node in nodes) for name, nodes in places}
-    return Plan(job, names, emitted(job, cluster, placed))
+    return Plan(job, names, emitted(job, cluster, placed, marks))
 
 
 def _chosen(

@@ -16,6 +16,7 @@ from rules.affinity.merge import merge
 from rules.affinity.usable import untolerated
 from rules.hosts import keys
 from rules.hosts.cluster import Cluster, bits, tag_expressions
+from rules.hosts.marks import as_group
 from rules.hosts.model import Job, Pe, PeId
 from rules.hosts.podrules import PodRules
 from rules.hosts.units import Spot, Unit
@@ -41,45 +42,39 @@ def pod_name(job: str, pe: PeId) -> str:
     return _ILLEGAL.sub("-", f"{job}-{pe}".lower()).strip("-.")
 
 
-def emitted(job: Job, cluster: Cluster, units: Sequence[Unit]) -> dict[PeId, PodRules]:
-    """Return what each pod gets, in the order of the job's PEs."""
-    isolated = [(keys.isolation(name), keys.sanitised(name), unit.number) for unit in units for name in unit.isolated]
+def emitted(
+    job: Job, cluster: Cluster, units: Sequence[Unit], labels: Mapping[PeId, Mapping[str, str]]
+) -> dict[PeId, PodRules]:
+    """Return what each pod gets beside its *labels*, in the order of the job's PEs."""
     pins = _pins(cluster, units)
     found = {}
     for unit in units:
         away = _away(unit, pins)
         for number, pe in enumerate(unit.pes):
-            found[pe.id] = _rules(job, cluster, unit, number, isolated, away)
+            found[pe.id] = _rules(job, cluster, unit, number, labels[pe.id], away)
     return {pe.id: found[pe.id] for pe in job.pes}
 
 
 def _rules(
-    job: Job, cluster: Cluster, unit: Unit, number: int, isolated: Sequence[tuple[str, str, int]], away: Sequence[str]
+    job: Job, cluster: Cluster, unit: Unit, number: int, labels: Mapping[str, str], away: Sequence[str]
 ) -> PodRules:
     pe, mine = unit.pes[number], unit.spots_of[number]
     node = next((cluster.names[_only(spot)] for spot in mine if spot.pinned), "")
-    labels = {keys.JOB: job.name, keys.PE: f"{job.name}-{pe.id}"}
-    labels |= {keys.colocation(token): token for token in pe.colocations}
-    labels |= {keys.exlocation(token): token for token in pe.exlocations}
-    labels |= {key: value for key, value, of in isolated if of != unit.number}
-    grouped = not job.preferred and unit.grouped
-    if grouped:
-        labels[keys.group(unit.tokens)] = unit.tokens[0]
     exclusive = any(job.pools[name].exclusive for name in unit.pools)
     return PodRules(
         labels=labels,
         node=node,
         tolerations=(_toleration(job.name),) if exclusive else (),
         needs=tuple(_needs(job, cluster, pe, mine if node else unit.spots, () if node else away, exclusive)),
-        terms=tuple(_terms(job, unit, pe, grouped)),
+        terms=tuple(_terms(job, unit, pe)),
         freedom=(int(not node), int(not unit.isolated), unit.nodes.bit_count(), -len(unit.exlocations)),
     )
 
 
-def _terms(job: Job, unit: Unit, pe: Pe, grouped: bool) -> Iterator[PodTerm]:
+def _terms(job: Job, unit: Unit, pe: Pe) -> Iterator[PodTerm]:
     together = (
         [(keys.group(unit.tokens), unit.tokens[0])]
-        if grouped
+        if as_group(job, unit)
         else [(keys.colocation(token), token) for token in pe.colocations]
     )
     apart = [(keys.exlocation(token), token) for token in pe.exlocations]

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.errors import BadInput
-from pipeline.records import Taint
+from pipeline.records import PodSelection, Requirement, Taint
 from rules.hosts.cluster import StreamPod
 from rules.hosts.job import read
 from tests.support.hosting import host, hosts, job, manifests, placed, planned, refused
@@ -231,6 +231,18 @@ def test_tokens_of_other_jobs_count_in_scope_token_only():
     ]
     elsewhere = StreamPod("other", "team", "n1", other.labels)
     placed(job('hostExlocation("apart")', scope="token"), hosts("n1"), [elsewhere])
+
+
+def test_pods_of_other_jobs_keep_their_own_nodes_free_of_the_job():
+    """One of scope token does not look at which job a pod is of."""
+    key = "streams.ibm.com/hostexlocation.B76ADE163D874CC5BC0F408D70CFC165667EEC5F"
+    term = PodSelection((Requirement(key, "In", ("apart",)),), "kubernetes.io/hostname", ("default",))
+    other = StreamPod("other", "default", "n1", {"streams.ibm.com/job": "other"}, (term,))
+    found = placed(job("host(P)", 'hostExlocation("apart")', hostPools={"P": ["n1"]}), hosts("n1", "n2"), [other])
+    assert found.rules[1].freedom[2] == 1, "n2 alone"
+    [(kind, pes)] = kinds(job('hostExlocation("apart")'), hosts("n1"), [other])
+    assert (kind, pes) == ("exlocation-exceeds-nodes", (0,))
+    placed(job('hostExlocation("apart")', namespace="team"), hosts("n1"), [other])
 
 
 def test_a_cluster_without_nodes_refuses():
