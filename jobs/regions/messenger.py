@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import structlog
 
@@ -18,6 +19,10 @@ _log = structlog.get_logger(__name__)
 _RESOLVED = 5.0
 
 
+#: The family of a socket and where it sends to.
+Address = tuple[socket.AddressFamily, tuple[Any, ...]]
+
+
 class Addresses:
     """Where the PEs listen: *template* holds ``{job}``, ``{pe}`` and ``{namespace}``.
 
@@ -27,19 +32,19 @@ class Addresses:
     def __init__(self, template: str, port: int, job: str, namespace: str) -> None:
         self._template, self._port = template, port
         self._job, self._namespace = job, namespace
-        self._resolved: dict[int, tuple[float, tuple[str, int]]] = {}
+        self._resolved: dict[int, tuple[float, Address]] = {}
 
-    def of(self, pe: int, now: float) -> tuple[str, int]:
-        """Resolve the address of *pe*; raises OSError where it has none."""
-        found = self._resolved.get(pe)
-        if found is not None and found[0] > now:
-            return found[1]
+    def of(self, pe: int, now: float) -> Address:
+        """Resolve the family and address of *pe*; raises OSError where it has none."""
+        known = self._resolved.get(pe)
+        if known is not None and known[0] > now:
+            return known[1]
         host = self._template.format(
             job=self._job, pe=pe, namespace=self._namespace, high=pe // 250, low=pe % 250 + 1
         )
-        address = (socket.gethostbyname(host), self._port)
-        self._resolved[pe] = now + _RESOLVED, address
-        return address
+        family, _, _, _, where = socket.getaddrinfo(host, self._port, type=socket.SOCK_DGRAM)[0]
+        self._resolved[pe] = now + _RESOLVED, (family, where)
+        return family, where
 
     def forget(self, pe: int) -> None:
         """Resolve *pe* anew next time."""
@@ -54,8 +59,7 @@ class Messenger:
         self._waiting: dict[int, None] = {}
         self._condition = threading.Condition()
         self._closing = threading.Event()
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
+        self._sockets: dict[socket.AddressFamily, socket.socket] = {}
         self._thread = threading.Thread(target=self._run, name="messenger", daemon=True)
         #: Datagrams that were sent, and that could not be.
         self.sent = self.failed = 0
@@ -77,7 +81,8 @@ class Messenger:
             self._condition.notify()
         if self._thread.ident is not None:
             self._thread.join(5.0)
-        self._socket.close()
+        for sock in self._sockets.values():
+            sock.close()
 
     def _run(self) -> None:
         while True:
@@ -97,7 +102,11 @@ class Messenger:
         if body is None:
             return
         try:
-            self._socket.sendto(body, self._addresses.of(pe, self._clock()))
+            family, address = self._addresses.of(pe, self._clock())
+            if family not in self._sockets:
+                self._sockets[family] = socket.socket(family, socket.SOCK_DGRAM)
+                self._sockets[family].setblocking(False)
+            self._sockets[family].sendto(body, address)
             self.sent += 1
         except (OSError, UnicodeError) as error:
             self.failed += 1

@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 import yaml
 
+from jobs.config import KubernetesSettings, RegionsSettings
 from jobs.demo.pes import Manner
 from jobs.regions import paths
 from jobs.regions.gauges import GAUGES
+from jobs.regions.managing import Managing
 from jobs.regions.resources import read
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import SourceError
 from rules.regions.events import Notification
-from tests.support.region_world import Job, Served, free_ports, free_udp_port, simulated, wait_for
+from tests.support.region_world import MERGE, Job, Served, free_ports, free_udp_port, simulated, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -86,7 +88,7 @@ def agree(job: Job, served: Served) -> None:
 
 def drained_beyond(job: Job, index: int, seq: int) -> None:
     """Wait until a later drain than *seq* is completed."""
-    wait_for(lambda: job.status(index).get("lastCompletedSeqID", 0) > seq, 60, f"a drain after {seq}")
+    wait_for(lambda: job.status(index).get("lastCompletedSeqID", 0) > seq, 120, f"a drain after {seq}")
 
 
 @pytest.fixture
@@ -173,13 +175,12 @@ def test_a_whole_life(kubeconfig: Path, job: Job, tmp_path: Path) -> None:
             agree(job, served)
             # the operator is killed and starts again
             served.kill()
+            time.sleep(0.5)  # a write that was under way is done by then
             before = [job.status(index) for index in (0, 1)]
             served.start()
             for index in (0, 1):
                 last = before[index]["lastCompletedSeqID"]
-                wait_for(
-                    lambda i=index, s=last: job.status(i)["lastCompletedSeqID"] > s, what="a drain after restart"
-                )  # type: ignore[misc]
+                drained_beyond(job, index, last)
                 status = job.status(index)
                 assert status["lastCompletedReset"] == last
                 assert status["lastCompletedSeqID"] > before[index]["currentSeqID"]
@@ -194,3 +195,67 @@ def test_a_whole_life(kubeconfig: Path, job: Job, tmp_path: Path) -> None:
     finally:
         if served.process.poll() is None:
             served.kill()
+
+
+def test_operators_come_and_go_with_their_resources(
+    defined: None, kubeconfig: Path, client: KubernetesClient, tmp_path: Path
+) -> None:
+    regions = [{"regionIndex": 0, "pesInRegion": [0], "trigger": "periodic", "period": 5}]
+    job = Job(client, f"job{uuid.uuid4().hex[:6]}", regions, tmp_path)
+    settings = RegionsSettings(manage=True, image="registry.example/colocation-advisor:0.1")
+    managing = Managing("c1", KubernetesSettings(kubeconfig=kubeconfig), settings)
+    made = (
+        f"{paths.deployments('default')}/{paths.operator_name(job.name)}",
+        f"{paths.services('default')}/{paths.service_name(job.name)}",
+    )
+
+    def there() -> list[bool]:
+        found = []
+        for path in made:
+            try:
+                client.get(path)
+                found.append(True)
+            except SourceError as error:
+                assert error.reason == "status_404", error
+                found.append(False)
+        return found
+
+    managing.start()
+    try:
+        job.apply()
+        wait_for(lambda: there() == [True, True], what="the Deployment and the Service")
+        deployment, service = (json.loads(client.get(path)) for path in made)
+        assert service["spec"]["clusterIP"] == "None"
+        path = f"{paths.operators('default')}/{paths.operator_name(job.name)}"
+        job.send("PATCH", path, {"spec": {"logLevel": "debug"}}, MERGE)
+
+        def generation() -> int:
+            return int(json.loads(client.get(made[0]))["metadata"]["generation"])
+
+        wait_for(lambda: generation() == 2, what="the changed Deployment")
+        assert json.loads(client.get(made[1]))["metadata"]["uid"] == service["metadata"]["uid"]
+        assert json.loads(client.get(made[0]))["metadata"]["uid"] == deployment["metadata"]["uid"]
+        client.send("DELETE", path)
+        wait_for(lambda: there() == [False, False], what="their removal")
+    finally:
+        managing.close()
+        for path in (f"{paths.regions('default')}/{job.name}-cr0", f"{paths.jobs('default')}/{job.name}"):
+            client.send("DELETE", path)
+
+
+def test_what_the_schemas_forbid_is_refused(defined: None, client: KubernetesClient) -> None:
+    spec = {"regionIndex": 0, "pesInRegion": [0], "trigger": "periodic", "period": 5}
+    for change in (
+        {"trigger": "sometimes"},
+        {"pesInRegion": []},
+        {"maxConsecutiveResetAttempts": 0},
+        {"period": "5"},
+    ):
+        body = {
+            "apiVersion": "streams.ibm.com/v1",
+            "kind": "ConsistentRegion",
+            "metadata": {"name": "refused"},
+            "spec": {**spec, **change},
+        }
+        with pytest.raises(SourceError, match="status 422"):
+            client.send("POST", paths.regions("default"), json.dumps(body).encode())
