@@ -1,6 +1,7 @@
 """From runs and their exposures to the evidence of one victim after another, as the estimator takes it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +60,16 @@ def designs(runs: Runs, exposure: Exposure, usage: pa.Table, step: int, every: b
             pressure=None if pressure is None else pressure[own],
             version=_versions(runs.version[own]),
         )
+
+
+def taken(design: VictimDesign, rows: Ints) -> VictimDesign:
+    """Return the evidence of some *rows* of a design."""
+    indptr, indices, values = _taken(
+        rows.astype(np.int32), design.indptr, design.indices.astype(np.int32), design.values
+    )
+    columns = ("execution", "start", "end", "cold", "node", "node_type", "throttled", "pressure", "version")
+    own = {name: column[rows] for name in columns if (column := getattr(design, name)) is not None}
+    return replace(design, indptr=indptr, indices=indices.astype(np.int64), values=values, **own)
 
 
 def sampled(runs: Runs, usage: pa.Table, metric: str, step: int) -> Floats | None:

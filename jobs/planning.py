@@ -66,7 +66,7 @@ def plan(
     series = queries.watermark(con, cluster, "usage", "pod")
     margin = overlap + 2 * step
     use_settled = min(span.until, span.until if series is None else series) - margin
-    known = [_time(newest.metrics[USE_SETTLED])] if newest is not None and USE_SETTLED in newest.metrics else []
+    known = [time(newest.metrics[USE_SETTLED])] if newest is not None and USE_SETTLED in newest.metrics else []
     if known and newest is not None and (touched := use.touched(con, cluster, newest.created - overlap)) is not None:
         known.append(touched)
     came = min([span.until, *(mark for mark in (series, queries.oldest(con, cluster, "activations")) if mark)])
@@ -90,21 +90,22 @@ def plan(
     reason = made.reason or _reason(con, cluster, made, settings, code_version)
     if reason or state is None or newest is None:
         return refit(con, cluster, replace(made, use_since=None if full else made.use_since), reason, settings)
-    closed = _time(state.head.closed)
+    closed = time(state.head.closed)
     first = min(states.reach(con, cluster, min([closed, *known])), span.until - timedelta(hours=1)) - 2 * step
     tables = {name: models.table(con, newest, name) for name in models.LEARNED}
     return replace(made, first=first, since=closed, tables=tables)
 
 
 def refit(con: DuckDBPyConnection, cluster: str, found: Plan, reason: str, settings: Settings) -> Plan:
-    """Return the plan of a full fit for *reason*: of the window, and of what is left of the block that it cuts."""
+    """Return the plan of a full fit for *reason*: of the window, of what is left of the block that it cuts, and of
+    what was not folded when it left the window."""
     state = states.whole(con, cluster)
-    since = found.span.since
-    for step in state.steps if state is not None else ():
-        if step.since < micros(since) < step.until:
-            since = _time(step.since)
-    first = states.reach(con, cluster, since) - 2 * settings.schedule.step
-    return replace(found, reason=reason, state=state, since=since, first=first, tables={})
+    since = micros(found.span.since)
+    if state is not None:
+        cut = [step.since for step in state.steps if step.since < since < step.until]
+        since = min([since, state.head.closed, *cut])
+    first = states.reach(con, cluster, time(since)) - 2 * settings.schedule.step
+    return replace(found, reason=reason, state=state, since=time(since), first=first, tables={})
 
 
 def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Settings, code_version: str) -> str:
@@ -120,11 +121,11 @@ def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Setting
     if changed := [name for name in wanted if head.basis.get(name) != wanted[name]]:
         name = changed[0]
         return f"setting {name} changed from {head.basis.get(name, 'none')} to {wanted[name]}"
-    closed = _time(head.closed)
+    closed = time(head.closed)
     if made.span.since > closed or made.span.until < closed:
         return "the history does not go on from where the state ends"
-    if made.span.until - _time(head.made) >= settings.learn.full_every:
-        return f"the last full fit is of {_time(head.made):%Y-%m-%d %H:%M}"
+    if made.span.until - time(head.made) >= settings.learn.full_every:
+        return f"the last full fit is of {time(head.made):%Y-%m-%d %H:%M}"
     late = states.late(con, cluster, closed, made.newest.created)
     if late >= max(_LATE, _LATE_SHARE * head.rows):
         return f"{late} activations came late, for days that were closed"
@@ -147,5 +148,6 @@ def micros(at: datetime) -> int:
     return (gone.days * 86_400 + gone.seconds) * 1_000_000 + gone.microseconds
 
 
-def _time(us: int) -> datetime:
+def time(us: int) -> datetime:
+    """Return the time of microseconds since the epoch."""
     return _EPOCH + timedelta(microseconds=us)

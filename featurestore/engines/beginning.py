@@ -46,22 +46,13 @@ def begin(
     points = {**past.points, **{fit.victim: fold.linearise(fit) for fit in fits if not fit.reason}}
     cuts = edges(runs.end[runs.evidence], past.since, until)
     days = [
-        block(
-            runs,
-            usage,
-            since,
-            last if last < until else OPEN,
-            points,
-            options.estimation,
-            options.step_us,
-            options.threads,
-        ).step
+        block(runs, usage, since, last if last < until else OPEN, points, options).step
         for since, last in pairwise(cuts)
     ]
     done = [day for day in days if day.until <= settled]
     closed = done[-1].until if done else past.since
     alone = folded({}, days, options.memory)
-    several = _renewed(days)
+    several = _renewed(runs)
     corrections: dict[int, Block] = {}
     gaps = [np.zeros(0)]
     for fit in fits:
@@ -98,12 +89,8 @@ def _said(
     return fit
 
 
-def _renewed(days: Sequence[Step]) -> set[int]:
-    """Return the victims whose version changed between the days or within one."""
-    seen: dict[int, str] = {}
-    several: set[int] = set()
-    for day in days:
-        for victim, own in day.blocks.items():
-            if own.version and seen.setdefault(victim, own.version) != own.version:
-                several.add(victim)
-    return several
+def _renewed(runs: Runs) -> set[int]:
+    """Return the functions whose runs that are evidence are of several versions."""
+    own = np.unique(runs.function[runs.evidence] * np.int64(len(runs.versions)) + runs.version[runs.evidence])
+    functions, counts = np.unique(own // max(1, len(runs.versions)), return_counts=True)
+    return set(functions[counts > 1].tolist())

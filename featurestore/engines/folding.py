@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.columnar import TIME
-from featurestore.designs import designs, expose
+from featurestore.designs import designs, expose, taken
+from featurestore.engines.candidate import Options
 from featurestore.exposure.kernels import Ints
-from featurestore.exposure.sweep import OPEN
+from featurestore.exposure.sweep import OPEN, group
 from featurestore.interference.concurrency import build
-from featurestore.interference.evidence import Bools, Options, VictimDesign
-from featurestore.interference.fold import Block, Linearisation, reduce
+from featurestore.interference.evidence import Bools, VictimDesign
+from featurestore.interference.fold import Block, Linearisation, fold, reduce
 from featurestore.runs import Runs
 from featurestore.states import Step
 
@@ -79,10 +80,11 @@ def block(
     until: int,
     points: Mapping[int, Linearisation],
     options: Options,
-    step_us: int,
-    threads: int,
 ) -> Reduced:
-    """Reduce the runs that ended from *since* to *until*; *usage* are the samples of pods, *step_us* apart."""
+    """Reduce the runs that ended from *since* to *until*; *usage* are the samples of pods.
+
+    Where a victim had several versions in it, each is reduced by itself, and what they say folded (`fold.fold`).
+    """
     own = members(runs, since, until)
     rows = int(own.sum())
     if rows == 0:
@@ -95,14 +97,14 @@ def block(
     at = usage["at"]
     span = pc.and_(
         pc.greater(at, pa.scalar(first, pa.int64()).cast(TIME)),
-        pc.less_equal(at, pa.scalar(min(until, OPEN // 2) + 2 * step_us, pa.int64()).cast(TIME)),
+        pc.less_equal(at, pa.scalar(min(until, OPEN // 2) + 2 * options.step_us, pa.int64()).cast(TIME)),
     )
-    versions = _newest(part)
+    versions = _versions(part)
     strange = pointless = 0
 
     def wanted() -> Iterator[VictimDesign]:
         nonlocal strange, pointless
-        for design in designs(part, expose(part), usage.filter(span), step_us, every=False):
+        for design in designs(part, expose(part), usage.filter(span), options.step_us, every=False):
             if design.victim not in points:
                 pointless += len(design.execution)
                 continue
@@ -110,10 +112,13 @@ def block(
             yield design
 
     def one(design: VictimDesign) -> tuple[int, Block]:
-        name = part.versions[versions[design.victim]]
-        return design.victim, reduce(design, points[design.victim], everywhere, options, name)
+        point, found = points[design.victim], Block()
+        for version, own in _by_version(design, versions(design.victim)):
+            name = part.versions[version]
+            found = fold(found, reduce(own, point, everywhere, options.estimation, name), options.memory)
+        return design.victim, found
 
-    found = dict(in_turn(one, wanted(), threads))
+    found = dict(in_turn(one, wanted(), options.threads))
     return Reduced(Step(since, until, float(rows), found), strange, pointless)
 
 
@@ -129,8 +134,16 @@ def in_turn(work: Callable[[VictimDesign], T], given: Iterator[VictimDesign], th
             yield waiting.popleft().result()
 
 
-def _newest(runs: Runs) -> Ints:
-    """Return the version of each function's last run that is evidence, by its code; -1 where there is none."""
-    found = np.full(len(runs.functions), -1, np.int64)
-    found[runs.function[runs.evidence]] = runs.version[runs.evidence]  # the last of several stays
-    return found
+def _versions(runs: Runs) -> Callable[[int], Ints]:
+    """Return what gives the versions of a victim's runs that are evidence, in their order."""
+    code = np.where(runs.evidence, runs.function, -1).astype(np.int32)
+    rows, offsets = group(code + 1)
+    return lambda victim: runs.version[rows[offsets[victim + 1] : offsets[victim + 2]]]
+
+
+def _by_version(design: VictimDesign, version: Ints) -> Iterator[tuple[int, VictimDesign]]:
+    """Yield the evidence of each version of the victim by itself; the version that ran last comes last."""
+    present, last = np.unique(version[::-1], return_index=True)
+    for code in present[np.argsort(-last)].tolist():
+        rows = np.flatnonzero(version == code)
+        yield code, replace(taken(design, rows) if len(present) > 1 else design, version=None)

@@ -92,16 +92,14 @@ def advance(inputs: Inputs, options: Options, state: State, carried: Carried) ->
             pairs = carried.tables["pairs"]
             metrics = {**carried.metrics, **counted(ready, pairs)}
             found = Learned({"pairs": pairs, **tables}, ready.used, ready.attribution, metrics)
-    changed = news or bool(done) or not found.tables["busyness"].equals(carried.tables["busyness"])
+    changed = news or bool(done) or _rows(found.tables["busyness"]) != _rows(carried.tables["busyness"])
     return replace(found, changed=changed, state=_advanced(state, done, current, runs) if done else None)
 
 
 def _day(ready: Prepared, cut: tuple[int, int], inputs: Inputs, options: Options, state: State) -> Reduced:
     since, until = cut
     last = until if until < inputs.until else OPEN
-    return block(
-        ready.runs, ready.usage, since, last, state.points, options.estimation, options.step_us, options.threads
-    )
+    return block(ready.runs, ready.usage, since, last, state.points, options)
 
 
 def _fit(victim: int, states: Blocks, state: State, functions: int, options: Options) -> VictimFit:
@@ -163,6 +161,11 @@ def _joined(known: pa.Table, found: pa.Table, by: Sequence[str]) -> pa.Table:
     if len(new) == 0:
         return known.cast(found.schema)
     return pa.concat_tables([known.cast(found.schema), found.take(new.sort())]).unify_dictionaries()
+
+
+def _rows(busyness: pa.Table) -> set[tuple[str, str, float]]:
+    columns = (busyness[name].to_pylist() for name in ("node", "function", "running"))
+    return set(zip(*columns, strict=True))
 
 
 def _names(tables: Mapping[str, pa.Table]) -> list[str]:

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from featurestore.interference import controls
 from featurestore.interference.concurrency import Concurrency
-from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign, VictimFit
+from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign, VictimFit
 from featurestore.interference.gaussian import inverse
 from featurestore.interference.victim import overlaps
 
@@ -119,8 +119,8 @@ def reduce(
 ) -> Block:
     """Reduce the evidence of some days (one block) to its normal equations at *point*.
 
-    Rows on node types that the point does not know take no part: they ask for a full fit. *version* names what the
-    design's version 0 is, the newest.
+    Rows on node types that the point does not know take no part: they ask for a full fit. *version* names the
+    victim's version and limits, which are the same for all rows.
     """
     options = options or Options()
     rows = np.flatnonzero(np.isfinite(day.execution) & (day.execution >= 0) & np.isin(day.node_type, point.types))
@@ -147,7 +147,8 @@ def reduce(
     base = point.base[np.searchsorted(point.types, types)][place]
     y = np.log(np.maximum(day.execution[rows], controls.HALF_MILLISECOND))
     residual = y - base - np.log(total)
-    weight = np.minimum(1.0, options.huber * point.noise / np.maximum(np.abs(residual), 1e-300)) / point.noise**2
+    cold = day.cold[rows]
+    weight = _weights(residual, cold, options.huber * point.noise) / point.noise**2
 
     lasting = np.concatenate([np.eye(len(types))[place], slope, known.values[:, kept:]], axis=1)
     target = residual + base + slope @ believed
@@ -161,9 +162,7 @@ def reduce(
     whole, pulled = np.zeros((len(types) + 2 * m,) * 2), np.zeros(len(types) + 2 * m)
     whole[np.ix_(at, at)] = (gram + gram.T) / 2
     pulled[at] = pull
-    plain = ~day.cold[rows] if not day.cold[rows].all() else np.ones(len(rows), bool)
-    if day.version is not None:
-        plain &= day.version[rows] == 0
+    plain = ~cold if not cold.all() else cold
     return replace(
         counted,
         types=types.astype(np.int64),
@@ -174,6 +173,16 @@ def reduce(
         gap=float(weight[plain] @ residual[plain]),
         weight=float(weight[plain].sum()),
     )
+
+
+def _weights(residual: Floats, cold: Bools, limit: float) -> Floats:
+    """Return Huber's weights [n] of residuals about the medians of cold and of warm runs: a block has its own level,
+    and so have cold starts."""
+    centred = residual.copy()
+    for kind in (cold, ~cold):
+        if kind.any():
+            centred[kind] -= np.median(residual[kind])
+    return np.minimum(1.0, limit / np.maximum(np.abs(centred), 1e-300))
 
 
 def _passing(known: controls.Controls, kept: int) -> tuple[Floats, Floats]:

@@ -1,0 +1,57 @@
+"""The stored days folded again: what is in the store, reduced and folded from the beginning, beside the state."""
+
+from dataclasses import replace
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from featurestore.engines.candidate import Inputs, prepare
+from featurestore.engines.folding import block
+from featurestore.states import Blocks, Step, folded
+from featurestore.store import states, windows
+from featurestore.store.duck import Store
+from jobs.config import Settings
+from jobs.planning import micros, options, time
+from pipeline.records import Window
+
+
+def again(settings: Settings, store: Store, cluster: str) -> float:
+    """Return the largest difference between the state of *cluster* and its stored days folded again, in order.
+
+    Relative to the largest number of each victim's sums; 0 where there is no state, infinite where a victim lacks.
+    What is older than the window is taken as it is stored, and so is the correction to the full fit.
+    """
+    state = store.read(lambda con: states.whole(con, cluster))
+    if state is None:
+        return 0.0
+    given = options(settings)
+    steps: list[Step] = []
+    for step in state.steps:
+        if step.since == step.until:
+            steps.append(step)
+            continue
+        since, until = time(step.since), time(step.until)
+        first = store.read(lambda con, since=since: states.reach(con, cluster, since)) - 2 * settings.schedule.step  # type: ignore[misc]
+        last = until + 2 * settings.schedule.step
+        tables = windows.copy(store, cluster, Window(first, last))
+        inputs = Inputs(**tables, since=step.since, until=micros(last))
+        ready = prepare(inputs, replace(given, use_since_us=step.until), state.head.names, state.head.node_types)
+        with threadpool_limits(1, "blas"):
+            found = block(ready.runs, ready.usage, step.since, step.until, state.points, given)
+        steps.append(found.step)
+    return _difference(folded(state.aged, steps, given.memory), state.current)
+
+
+def _difference(one: Blocks, other: Blocks) -> float:
+    if one.keys() != other.keys():
+        return float("inf")
+    found = 0.0
+    for victim, own in one.items():
+        known = other[victim]
+        if not (np.array_equal(own.types, known.types) and np.array_equal(own.columns, known.columns)):
+            return float("inf")
+        for name in ("gram", "pull", "overlaps"):
+            mine, stored = getattr(own, name), getattr(known, name)
+            size = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
+            found = max(found, float(np.abs(mine - stored).max(initial=0.0)) / size)
+    return found
