@@ -4,7 +4,7 @@ Pure values; reading and publishing the file is `featurestore.store.published`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
@@ -158,7 +158,8 @@ class Snapshot:
     """Everything learned and last seen, at *created*; *version* names it in every decision.
 
     *models* maps a cluster to its promoted model; *attribution* a cluster to the counts by method of its last
-    learning run (``exact``, ``node``, ``inferred``, ``ambiguous``, ``none``, ``skew_max_ms``).
+    learning run (``exact``, ``node``, ``inferred``, ``ambiguous``, ``none``, ``skew_max_ms``); *learning* a cluster
+    to what its model says of itself: ``drift`` by function, ``distance`` of the folded state to full fits.
     """
 
     version: str
@@ -167,6 +168,7 @@ class Snapshot:
     models: Mapping[str, str]
     attribution: Mapping[str, Mapping[str, float]]
     tables: Mapping[str, pa.Table]
+    learning: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
 
     def __getitem__(self, table: str) -> pa.Table:
         return self.tables[table]

@@ -86,7 +86,8 @@ def advance(inputs: Inputs, options: Options, state: State, carried: Carried) ->
             known = Known(
                 fits, _widened(state.predictions, len(runs.functions)), state.head.since if seen[0] else None, seen[1]
             )
-            more = {"class_limits": carried.metrics.get("class_limits", {}), "seen": seen, "evidence": seen[0]}
+            same = {name: carried.metrics.get(name, {}) for name in ("class_limits", "distance")}
+            more = {**same, "seen": seen, "evidence": seen[0]}
             found = candidate(ready, known, options, tables, {**more, "functions": len(_names(tables))})
         else:
             pairs = carried.tables["pairs"]

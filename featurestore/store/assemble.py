@@ -78,6 +78,11 @@ def snapshot(con: DuckDBPyConnection, at: datetime) -> Snapshot:
         models={cluster: model for cluster, model, _ in models},
         attribution={cluster: json.loads(metrics).get("attribution", {}) for cluster, _, metrics in models},
         tables=tables,
+        learning={
+            cluster: {name: told[name] for name in ("drift", "distance") if told.get(name)}
+            for cluster, _, metrics in models
+            if (told := json.loads(metrics))
+        },
     )
 
 

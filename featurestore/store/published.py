@@ -25,6 +25,7 @@ class _Header(msgspec.Struct, frozen=True):
     clusters: list[str]
     attribution: dict[str, dict[str, float]]
     tables: dict[str, tuple[int, int]]
+    learning: dict[str, dict[str, dict[str, float]]] = {}
 
 
 def write(snapshot: Snapshot, path: Path) -> None:
@@ -48,6 +49,7 @@ def write(snapshot: Snapshot, path: Path) -> None:
             list(snapshot.clusters),
             {cluster: dict(counts) for cluster, counts in snapshot.attribution.items()},
             offsets,
+            {cluster: {name: dict(one) for name, one in said.items()} for cluster, said in snapshot.learning.items()},
         )
     )
     start = -(-(16 + len(header)) // _ALIGN) * _ALIGN
@@ -87,4 +89,12 @@ def load(path: Path) -> Snapshot:
     for name, schema in TABLES.items():
         if name not in tables or not tables[name].schema.equals(schema):
             raise BadInput(f"{path}: table {name} is not of this version (colocate learn publishes a new one)")
-    return Snapshot(header.version, header.created, tuple(header.clusters), header.models, header.attribution, tables)
+    return Snapshot(
+        header.version,
+        header.created,
+        tuple(header.clusters),
+        header.models,
+        header.attribution,
+        tables,
+        header.learning,
+    )

@@ -52,16 +52,10 @@ def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[
     Drains of consistent regions stand among the activations, as runs of their region.
 
     The large ones are read in slices of about *part* rows, each of its own transaction, and their texts are put into
-    dictionaries when the file is free again. Rows that arrive meanwhile in a slice that was read are not seen.
+    dictionaries when the file is free again; what is one slice each is read in one transaction with all else. Rows
+    that arrive meanwhile in a slice that was read are not seen.
     """
     since, until = span.since, span.until
-
-    def large(name: str, read: Callable[[DuckDBPyConnection, Window], pa.Table]) -> pa.Table:
-        def one(slice: Window) -> pa.Table:
-            return _encoded(store.read(lambda con: read(con, slice)))
-
-        slices = store.read(lambda con: _slices(con, name, cluster, span, part))
-        return pa.concat_tables([one(slice) for slice in slices]).unify_dictionaries()
 
     def activations(con: DuckDBPyConnection, slice: Window) -> pa.Table:
         found = queries.activations(con, cluster, slice.since, slice.until)
@@ -71,16 +65,31 @@ def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[
     def usage(con: DuckDBPyConnection, slice: Window) -> pa.Table:
         return queries.usage(con, cluster, "pod", slice.since, slice.until, _USAGE)
 
-    found = {"activations": large("activations", activations), "usage": large("usage", usage)}
-    small = store.read(
-        lambda con: {
+    large: Mapping[str, Callable[[DuckDBPyConnection, Window], pa.Table]] = {
+        "activations": activations,
+        "usage": usage,
+    }
+
+    def begin(con: DuckDBPyConnection) -> tuple[dict[str, pa.Table], dict[str, list[Window]]]:
+        slices = {name: _slices(con, name, cluster, span, part) for name in large}
+        small = {
             "placements": queries.placements(con, cluster, since, until),
             "nodes": queries.nodes(con, cluster, since, until),
             "declared": queries.declared_profiles(con, cluster),
             "workflows": queries.workflows(con, cluster),
         }
-    )
-    return found | small
+        if all(len(cuts) == 1 for cuts in slices.values()):
+            small |= {name: read(con, span) for name, read in large.items()}
+        return small, slices
+
+    found, slices = store.read(begin)
+    for name, read in large.items():
+        if name in found:
+            found[name] = _encoded(found[name])
+            continue
+        parts = [_encoded(store.read(lambda con, read=read, own=own: read(con, own))) for own in slices[name]]  # type: ignore[misc]
+        found[name] = pa.concat_tables(parts).unify_dictionaries()
+    return found
 
 
 def _slices(con: DuckDBPyConnection, table: str, cluster: str, span: Window, part: int) -> list[Window]:

@@ -57,6 +57,7 @@ class Metrics:
             *learned.nodes(snapshot),
             *learned.pairs(snapshot, self._pairs),
             *learned.attribution(snapshot),
+            *learned.learning(snapshot, self._pairs),
         )
         self._learned, self._snapshot = render(families), snapshot
 

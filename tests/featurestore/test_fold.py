@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from featurestore.interference.fold import Block, fold, gaps, linearise, reduce, renewed, solve
+from featurestore.interference.fold import (
+    Block,
+    corrected,
+    fold,
+    gaps,
+    linearise,
+    reduce,
+    relabelled,
+    renewed,
+    solve,
+)
 from featurestore.interference.victim import fit_victim
 from tests.support.victims import beside, design, stretched
 
@@ -102,3 +112,69 @@ def test_a_day_without_runs_changes_nothing(week):
     state = folded(week, point)
     same = fold(state, reduce(design([], np.zeros((0, 4))), point))
     np.testing.assert_allclose(solve(same, point, 4).slowdown, solve(state, point, 4).slowdown, atol=1e-6)
+
+
+def test_the_correction_makes_the_fold_say_what_the_full_fit_says(week):
+    whole = fit_victim(made(week))
+    state, point = folded(week, linearise(whole)), linearise(whole)
+    block, point = corrected(state, whole, point)
+    found = solve(fold(state, block), point, 4)
+    known = np.isfinite(whole.se)
+    np.testing.assert_allclose(found.slowdown[known], np.maximum(whole.slowdown[known], -0.5), atol=1e-6)
+    np.testing.assert_allclose(found.se[known], whole.se[known], rtol=1e-6)
+    np.testing.assert_allclose(fold(state, block).gram, state.gram)  # the correction is no evidence
+
+
+def test_a_block_says_the_same_whatever_the_order_of_its_rows(week):
+    times, exposure, start, node = week[0]
+    order = np.random.default_rng(5).permutation(len(times))
+    point = linearise(fit_victim(made(week[:3])))
+    one = reduce(design(times, exposure, start=start, node=node), point)
+    other = reduce(design(times[order], exposure[order], start=start[order], node=node[order]), point)
+    np.testing.assert_allclose(one.gram, other.gram, rtol=1e-9, atol=1e-6)
+    np.testing.assert_allclose(one.pull, other.pull, rtol=1e-9, atol=1e-6)
+
+
+def test_an_unrelated_function_changes_no_other_estimate(week):
+    """A fifth function that runs beside the victim at random: the others' slowdowns stay within their errors."""
+    point = linearise(fit_victim(made(week)))
+    draw = np.random.default_rng(8)
+    more = []
+    for times, exposure, start, node in week:
+        more.append((times, np.concatenate([exposure, beside(draw, len(times), 1)], axis=1), start, node))
+    four, five = solve(folded(week, point), point, 4), solve(folded(more, point), point, 5)
+    assert np.all(np.abs(five.slowdown[:4] - four.slowdown) < 0.5 * four.se)
+    assert abs(five.slowdown[4]) < 3.5 * five.se[4]
+
+
+def test_a_block_holds_only_the_functions_that_the_victim_met():
+    """Function 9 of 10,000 ran beside it: the sums are of one node type, one slowdown and one placebo."""
+    draw = np.random.default_rng(4)
+    exposure = np.zeros((300, 10_000))
+    exposure[:, 9] = beside(draw, 300, 1)[:, 0]
+    times = 2.0 * (1 + 0.5 * exposure[:, 9]) * np.exp(draw.normal(0, 0.1, 300))
+    one = design(times, exposure)
+    block = reduce(one, linearise(fit_victim(one)))
+    assert block.gram.shape == (3, 3)
+    assert block.columns.tolist() == block.met.tolist() == [9]
+
+
+def test_other_codes_change_nothing_but_the_codes(week):
+    point = linearise(fit_victim(made(week[:3])))
+    state = folded(week, point)
+    functions, types = np.array([7, 2, 9, 0]), np.array([3])
+    moved = relabelled(state, functions, types)
+    back = relabelled(moved, np.array([3, -1, 1, -1, -1, -1, -1, 0, -1, 2]), np.array([-1, -1, -1, 0]))
+    assert moved.columns.tolist() == [0, 2, 7, 9]
+    for name in ("types", "columns", "gram", "pull", "met", "overlaps", "activations"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(state, name))
+
+
+def test_drift_is_told_against_a_usual_days_level(week):
+    """The victim takes half as long again from one day on: log 1.5 over the usual tenth."""
+    point = linearise(fit_victim(made(week)))
+    times, exposure, start, node = day(8)
+    quiet, slow = reduce(made([day(8)]), point), reduce(made([(1.5 * times, exposure, start, node)]), point)
+    assert abs(quiet.drift) < 1
+    assert slow.drift - quiet.drift == pytest.approx(np.log(1.5) / np.sqrt(0.1**2 + 1 / slow.weight), rel=0.1)
+    assert fold(quiet, slow).drift == slow.drift

@@ -77,6 +77,28 @@ def attribution(snapshot: Snapshot) -> Iterator[Metric]:
     yield skew
 
 
+def learning(snapshot: Snapshot, most: int) -> Iterator[Metric]:
+    """Yield the residual drift of the *most* drifting functions, and how far the folded states lie from full fits."""
+    drift = GaugeMetricFamily(
+        "colocation_function_drift",
+        "Mean residual of the newest runs in standard deviations of a usual day's level; the most drifting",
+        labels=("cluster", "function"),
+    )
+    distance = GaugeMetricFamily(
+        "colocation_learning_distance",
+        "Distance of folded slowdowns to those of the last full fit, in its standard errors",
+        labels=("cluster", "of"),
+    )
+    for cluster, told in snapshot.learning.items():
+        drifting = sorted(told.get("drift", {}).items(), key=lambda one: (-abs(one[1]), one[0]))
+        for function, value in drifting[:most]:
+            drift.add_metric((cluster, function), value)
+        for of, value in told.get("distance", {}).items():
+            distance.add_metric((cluster, of), value)
+    yield drift
+    yield distance
+
+
 def version(snapshot: Snapshot) -> Iterator[Metric]:
     """Yield which snapshot and models answer."""
     yield InfoMetricFamily("colocation_snapshot", "The snapshot that answers", value={"version": snapshot.version})

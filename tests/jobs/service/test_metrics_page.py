@@ -1,6 +1,7 @@
 """/metrics: parses, says what happened, and adds up over serving processes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -105,6 +106,17 @@ def test_attribution_is_counted_by_method() -> None:
     found = _samples(_metrics().page())
     assert found[_key("attributed_activations", cluster="c1", method="exact")] == 90
     assert found[_key("attribution_skew_seconds", cluster="c1")] == 0.3
+
+
+def test_the_most_drifting_functions_and_the_distance_of_the_fold_are_shown() -> None:
+    drift = {"guest/a": 0.5, "guest/b": -4.5, "guest/c": 1.5}
+    metrics = Metrics(Tally(), None, 0, 2)
+    metrics.seen(replace(KNOWN, learning={"c1": {"drift": drift, "distance": {"largest": 1.25}}}))
+    found = _samples(metrics.page())
+    assert found[_key("function_drift", cluster="c1", function="guest/b")] == -4.5
+    assert found[_key("function_drift", cluster="c1", function="guest/c")] == 1.5
+    assert _key("function_drift", cluster="c1", function="guest/a") not in found
+    assert found[_key("learning_distance", cluster="c1", of="largest")] == 1.25
 
 
 def test_the_snapshot_says_its_version_age_and_failures() -> None:
