@@ -93,7 +93,7 @@ def _needs(
     bound = False
     for spot in spots:
         if (need := _need(job, cluster, spot, pinned=any(spot.host == each for each in pe.hosts))) is not None:
-            bound = bound or need.alternatives[0][0].field
+            bound = bound or (len(need.alternatives) == 1 and need.alternatives[0][0].field)
             yield need
     if away and not bound:
         yield NodeNeed((tuple(Expression(_NAME, "NotIn", (name,), field=True) for name in away),))

@@ -9,6 +9,7 @@ from rules.hosts import keys
 from rules.hosts.pods import pod_name
 from rules.labels import legal_value
 from tests.support.hosting import host, hosts, job, manifests, own_labels, placed
+from tests.support.placements import placements, schedulable
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -96,6 +97,13 @@ def test_who_shares_a_group_with_a_named_node_goes_there_and_who_must_be_apart_s
     assert _fields(beside) == [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]
     for pod in (apart, alone):
         assert _fields(pod) == [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]
+
+
+def test_who_may_go_to_a_named_node_by_its_pool_stays_away_too():
+    given = job('host("n1"), hostExlocation("x")', 'host(P), hostExlocation("x")', hostPools={"P": ["n1", "n2"]})
+    there = hosts("n1", "n2")
+    pods = manifests(placed(given, there))
+    assert schedulable(pods, there) == {("n1", "n2")} == set(placements(given, there, {}))
 
 
 def test_a_literal_pool_is_one_term_a_name():
