@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from featurestore import company as runs_company
 from featurestore import profiles
-from featurestore.columnar import TEXT, TIME, named, quantiles
+from featurestore.columnar import TEXT, TIME, combinations, named, quantiles
 from featurestore.exposure.kernels import Floats, Ints
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference.decision import UNKNOWN, PairTable
@@ -47,9 +47,7 @@ def latencies(runs: Runs) -> pa.Table:
     milliseconds = runs.execution[mine] * 1000
     tables = []
     for node in (np.full(len(mine), -1), runs.node[mine].astype(np.int64)):
-        key = np.stack([function, kind, node], axis=1)
-        present, group = np.unique(key, axis=0, return_inverse=True)
-        group = group.reshape(-1)
+        present, group = combinations(function, kind, node)
         found = quantiles(group, milliseconds, len(present), _LEVELS)
         tables.append(
             pa.table(
@@ -79,8 +77,7 @@ def company(runs: Runs, exposure: Exposure) -> pa.Table:
     function, kind = runs.function[rows].astype(np.int64), runs.node_type[rows].astype(np.int64)
     parts = []
     for node in (np.full(len(rows), -1), runs.node[rows].astype(np.int64)):
-        present, group = np.unique(np.stack([function, kind, node, who], axis=1), axis=0, return_inverse=True)
-        group = group.reshape(-1)
+        present, group = combinations(function, kind, node, who)
         count = np.bincount(group, minlength=len(present))
         median = quantiles(group, runs.execution[rows] * 1000, len(present), (0.5,))[:, 0]
         met = count >= MET
@@ -108,9 +105,8 @@ def busyness(runs: Runs, until: int) -> pa.Table:
     first = until - HOUR
     overlap = np.minimum(runs.end, until) - np.maximum(runs.start, first)
     mine = np.flatnonzero((runs.node >= 0) & (overlap > 0))
-    key = np.stack([runs.node[mine], runs.function[mine]], axis=1)
-    present, group = np.unique(key, axis=0, return_inverse=True)
-    running = np.bincount(group.reshape(-1), weights=overlap[mine], minlength=len(present)) / HOUR
+    present, group = combinations(runs.node[mine], runs.function[mine])
+    running = np.bincount(group, weights=overlap[mine], minlength=len(present)) / HOUR
     return pa.table(
         {
             "node": named(present[:, 0], runs.nodes),

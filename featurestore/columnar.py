@@ -77,6 +77,21 @@ def _filled(column: pa.ChunkedArray | pa.Array, missing: float, kind: np.dtype[A
     return found if found.flags.writeable else found.copy()  # kernels are compiled for writable arrays
 
 
+def combinations(*columns: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
+    """Return the different rows (k, columns) of some integer columns (n,), in order, and which each row is (n,).
+
+    By one sort of plain integers a column: sorting rows as such takes ten times as long.
+    """
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        _, own = np.unique(column, return_inverse=True)
+        _, code = np.unique(code * (int(own.max(initial=0)) + 1) + own.reshape(-1), return_inverse=True)
+        code = code.reshape(-1).astype(np.int64)
+    first = np.full(int(code.max(initial=-1)) + 1, -1, np.int64)
+    first[code] = np.arange(len(code))
+    return np.stack([column[first].astype(np.int64) for column in columns], axis=1), code
+
+
 def quantiles(group: npt.NDArray[np.integer], value: Floats, groups: int, levels: Sequence[float]) -> Floats:
     """Return the quantiles of *value* (n,) within each group code: (groups, levels), NaN for an empty group.
 
