@@ -73,10 +73,26 @@ def pack(fleet: Fleet, things: Sequence[Thing], wanted: npt.NDArray[np.bool_] | 
     fits = np.ones(len(open_), dtype=np.bool_)
     for thing, on in zip(ordered, chosen, strict=True):
         fits &= room.put(thing, on & fits) | ~on
+    if not fits.all():  # the other way round: the largest first
+        fits |= _largest_first(local, ordered, chosen, ~fits)
     for place in np.flatnonzero(~fits).tolist():
         there = [thing for thing, on in zip(ordered, chosen[:, place], strict=True) if on]
         answers[open_[place]] = _exactly(local, place, there)
     return answers
+
+
+def _largest_first(fleet: Fleet, things: Sequence[Thing], wanted: Mask, among: Mask) -> Mask:
+    """Return on which clusters *among* a best-fit packing succeeds that takes the largest things first."""
+    most = {name: max(thing.need.get(name, 0) for thing in things) for thing in things for name in thing.need}
+
+    def share(number: int) -> float:
+        return -sum(amount / most[name] for name, amount in things[number].need.items())
+
+    room, fits = Room(fleet, things), among
+    for number in sorted(range(len(things)), key=share):
+        on = wanted[number]
+        fits = fits & (room.put(things[number], on & fits) | ~on)
+    return fits
 
 
 def _copies(fleet: Fleet, thing: Thing) -> Counts:

@@ -9,7 +9,7 @@ import numpy as np
 from rules.candidates import Combined, Mask
 from rules.hpa.errors import Contradiction
 from rules.hpa.fleet import Fleet
-from rules.hpa.model import Group
+from rules.hpa.model import Group, Label
 from rules.hpa.needs import Stated, Workload, needs
 from rules.hpa.packing import NO, STATES, UNDECIDED, YES, pack
 from rules.hpa.scoring import Scored, thing
@@ -56,7 +56,8 @@ def blamed(app: str, loads: Sequence[Workload], fleet: Fleet, scored: Scored, am
             consumer, requirement = stated
             alone = _alone(fleet, load, [stated])
             if (refused := open_ & (alone == NO)).any():
-                told = "no node has it free" if load.replicas == 1 else f"no nodes have it free {load.replicas} times"
+                word = "it" if isinstance(requirement.need, Label) else "it free"
+                told = f"no node has {word}" if load.replicas == 1 else f"no nodes have it free {load.replicas} times"
                 yield Unsatisfied(
                     app, consumer.name, requirement.name, _names(fleet, refused), f"{requirement}: {told}"
                 )

@@ -42,7 +42,7 @@ class Advised:
         wait_for(lambda: self.get("/readyz").json()["snapshot"] == version)
 
     def get(self, path: str) -> httpx.Response:
-        with self._client() as client:
+        with self.client() as client:
             return client.get(self.url + path)
 
     def settle(self, node: str) -> None:
@@ -50,14 +50,14 @@ class Advised:
         pod = {"metadata": {"name": "hello", "labels": LABELS}, "spec": {**self.only(), "containers": []}}
 
         def disturbed() -> bool:
-            with self._client() as client:
+            with self.client() as client:
                 answer = client.post(f"{self.url}/v1/recommendations", json=pod).json()
             reasons = {each["name"]: each["reasons"] for each in answer["nodes"]}
             return any("longer beside" in reason for reason in reasons.get(node, ()))
 
         wait_for(disturbed)
 
-    def _client(self) -> httpx.Client:
+    def client(self) -> httpx.Client:
         return httpx.Client(verify=ssl.create_default_context(cafile=str(self.certificate)))
 
     def training_on(self, node: str, name: str) -> None:
@@ -91,7 +91,8 @@ def serving(cluster: Cluster, tmp_path: Path) -> Iterator[Advised]:
     published.write(learned(version="first"), tmp_path / "snapshot")
     config = tmp_path / "colocate.toml"
     config.write_text(
-        f"[store]\npath = '{tmp_path / 'db'}'\nsnapshot = '{tmp_path / 'snapshot'}'\nspool = '{tmp_path / 'spool'}'\n"
+        f"[store]\ncontrol = '{tmp_path / 'control'}'\npath = '{tmp_path / 'db'}'\n"
+        f"snapshot = '{tmp_path / 'snapshot'}'\nspool = '{tmp_path / 'spool'}'\n"
         f"[serve]\nport = 0\nhost = '127.0.0.1'\ntls_cert = '{certificate}'\ntls_key = '{key}'\n"
         "[advice]\nmode = 'prefer'\n"
         f"[[clusters]]\nname = 'c1'\n[clusters.kubernetes]\nkubeconfig = '{cluster.kubeconfig}'\n"
