@@ -15,7 +15,8 @@ from featurestore.attribution import use
 from featurestore.attribution.attribute import DEFAULT_STEP, attribute, counts
 from featurestore.columnar import flags
 from featurestore.held import set_aside
-from featurestore.interference.decision import decide
+from featurestore.interference import calibration
+from featurestore.interference.decision import OBSERVED, decide
 from featurestore.interference.evidence import Floats, VictimFit
 from featurestore.interference.evidence import Options as Estimation
 from featurestore.interference.fold import MEMORY
@@ -124,12 +125,14 @@ def prepare(
 @dataclass(frozen=True, slots=True)
 class Known:
     """What a candidate's pairs are decided from: the *fits* of all functions in order, *predictions* [F, F] or none,
-    and *first* and *last*, the span of the evidence (microseconds, None: there is none)."""
+    *first* and *last*, the span of the evidence (microseconds, None: there is none), and the *calibration* measured at
+    the last full fit (`pairs.reliability`)."""
 
     fits: Sequence[VictimFit]
     predictions: Floats | None
     first: int | None
     last: int | None
+    calibration: Mapping[str, Any] = field(default_factory=dict)
 
 
 def candidate(
@@ -137,14 +140,15 @@ def candidate(
 ) -> Learned:
     """Decide over all pairs and return the candidate: *tables* are those beside the pairs, *metrics* what the way of
     learning adds. Full fits and increments end here."""
-    table = decide(known.fits, options.estimation, known.predictions)
+    observed = calibration.read(known.calibration.get(OBSERVED))
+    table = decide(known.fits, options.estimation, known.predictions, observed)
     runs = ready.runs
     pairs = answers.pairs(runs.functions, table, known.first, known.last)
     return Learned(
         {"pairs": pairs, **tables},
         ready.used,
         ready.attribution,
-        {**counted(ready, pairs), **told(runs, known.fits), **metrics},
+        {**counted(ready, pairs), **told(runs, known.fits), "calibration": dict(known.calibration), **metrics},
         details=details.fitted(runs.functions, runs.node_types, known.fits, table),
     )
 

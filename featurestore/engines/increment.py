@@ -84,7 +84,11 @@ def advance(inputs: Inputs, options: Options, state: State, carried: Carried) ->
             if inputs.until - state.head.made >= _PAUSE and (reason := _outgrown(days, seen[0], fits, runs, state)):
                 return reason
             known = Known(
-                fits, _widened(state.predictions, len(runs.functions)), state.head.since if seen[0] else None, seen[1]
+                fits,
+                _widened(state.predictions, len(runs.functions)),
+                state.head.since if seen[0] else None,
+                seen[1],
+                carried.metrics.get("calibration", {}),
             )
             same = {name: carried.metrics.get(name, {}) for name in ("class_limits", "distance")}
             more = {**same, "seen": seen, "evidence": seen[0]}

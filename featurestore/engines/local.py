@@ -88,7 +88,8 @@ def learn(
             "distance": {**begun.distance, **_strayed(before, begun, state)},
         }
         first = state.head.since if past.aged or last is not None else None
-        found = candidate(ready, Known(begun.fits, prior, first, last), options, tables, metrics)
+        kept = pairs.reliability(fits, options.estimation, prior, pairs.kept(fits, options.estimation, prior))
+        found = candidate(ready, Known(begun.fits, prior, first, last, kept), options, tables, metrics)
         return replace(found, state=state, details={**found.details, **compared})
 
 

@@ -8,19 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
+from featurestore.interference.calibration import Calibration, calibrate
 from featurestore.interference.evidence import Bools, Evidence, Floats, Ints, Options, VictimFit
 from featurestore.interference.groups import (
     LOG_GRID,
     TYPICAL,
     TwoGroups,
     benjamini_hochberg,
+    by_class,
     likelihood,
     posterior,
     two_groups,
 )
 from featurestore.interference.joint import integrated
+
+#: Classes of slowdowns that predictions learn from.
+_CLASSES = 10
 
 OBSERVED, PREDICTED, UNKNOWN, SHARED_CAUSE = "observed", "predicted", "unknown", "shared_cause"
 
@@ -96,9 +101,10 @@ def _weigh(
     enough = pairs.overlaps >= options.min_overlaps
     groups = two_groups(np.where(enough, pairs.estimate, np.nan), pairs.error, options.min_effect, beforehand)
     middle, spread = pairs.estimate, pairs.error
-    for _ in range(2):
+    for turn in range(2):
         middle, spread = _integrated(fits, groups.prior(beforehand), groups, options)
-        groups = two_groups(np.where(enough, middle, np.nan), spread, options.min_effect, beforehand)
+        found = np.where(enough, middle, np.nan)
+        groups = two_groups(found, spread, options.min_effect, beforehand, groups.widening if turn else None)
     return groups, middle, spread
 
 
@@ -114,19 +120,27 @@ def evidence(
     groups, middle, spread = _weigh(fits, pairs, _beforehand(pairs, prior), options)
     known = np.isfinite(middle)
     likely = likelihood(middle[known], spread[known] * groups.widening)
-    ratio = np.log(likely @ groups.interfering + 1e-12) - np.log(likely @ groups.null + 1e-12)
+    ratio = _ratio(likely, groups)
     f = len(fits[0].slowdown) if fits else 0
+    classes = np.ones((f, f, 1 + _CLASSES))
+    classes[pairs.victim[known], pairs.aggressor[known]] = by_class(likely, groups, _CLASSES)
     odds, trust = np.full((f, f), np.nan), np.zeros((f, f))
     odds[pairs.victim[known], pairs.aggressor[known]] = ratio
     trust[pairs.victim[known], pairs.aggressor[known]] = 1.0 / (1.0 + (spread[known] / 0.1) ** 2)
-    return Evidence(odds, trust), groups.share
+    return Evidence(odds, trust, classes), groups.share
 
 
-def decide(fits: Sequence[VictimFit], options: Options | None = None, prior: Floats | None = None) -> PairTable:
+def decide(
+    fits: Sequence[VictimFit],
+    options: Options | None = None,
+    prior: Floats | None = None,
+    calibration: Calibration | None = None,
+) -> PairTable:
     """Decide on every pair that met (and, with *prior* [F, F] victim by aggressor, on every other pair too).
 
     *prior* holds out-of-fold probabilities of interfering, NaN where nothing is predicted. Below
-    ``options.min_overlaps`` a pair is ``predicted`` where there is a prior, else ``unknown`` (NaN estimates).
+    ``options.min_overlaps`` a pair is ``predicted`` where there is a prior, else ``unknown`` (NaN estimates). *calibration* (of `kept`) moves the probabilities of
+    pairs observed.
     """
     options = options or Options()
     pairs = _columns(fits)
@@ -134,8 +148,12 @@ def decide(fits: Sequence[VictimFit], options: Options | None = None, prior: Flo
     beforehand = _beforehand(pairs, prior)
     groups, middle, spread = _weigh(fits, pairs, beforehand, options)
     base = groups.prior(beforehand)
-    probability, slowdown, low, high = posterior(groups, middle, spread, base, options.interval)
     enough = pairs.overlaps >= options.min_overlaps
+    if calibration is not None and (calibration.intercept, calibration.slope) != (0.0, 1.0):
+        stated = posterior(groups, middle, spread, base, options.interval)[0]
+        shift = special.logit(calibration.applied(stated)) - special.logit(np.clip(stated, 1e-5, 1 - 1e-5))
+        base = np.where(enough, special.expit(special.logit(np.clip(base, 1e-5, 1 - 1e-5)) + shift), base)
+    probability, slowdown, low, high = posterior(groups, middle, spread, base, options.interval)
     p = stats.norm.sf(
         (middle - np.log1p(options.min_effect)) / np.where(spread > 0, spread * groups.widening, np.nan)
     )
@@ -164,17 +182,47 @@ def decide(fits: Sequence[VictimFit], options: Options | None = None, prior: Flo
     )
 
 
+def _ratio(likely: Floats, groups: TwoGroups) -> Floats:
+    """Return log likelihood ratios [k] of interfering."""
+    found: Floats = np.log(likely @ groups.interfering + 1e-12) - np.log(likely @ groups.null + 1e-12)
+    return found
+
+
+def kept(fits: Sequence[VictimFit], options: Options, prior: Floats | None = None) -> Calibration | None:
+    """Return how well probabilities from half of the time blocks foretell the evidence of the other half.
+
+    None where no fit tells halves apart. Pairs with enough evidence count, once for each half.
+    """
+    if not any(fit.halves for fit in fits):
+        return None
+    pairs = _columns(fits)
+    beforehand = _beforehand(pairs, prior)
+    groups, _, _ = _weigh(fits, pairs, beforehand, options)
+    base = groups.prior(beforehand)
+    stated, judged = [], []
+    for half in (0, 1):
+        middle, spread = _integrated(fits, base, groups, options, half)
+        known = (pairs.overlaps >= options.min_overlaps) & np.isfinite(middle)
+        ratio = np.full(len(base), np.nan)
+        ratio[known] = _ratio(likelihood(middle[known], spread[known] * groups.widening), groups)
+        judged.append(ratio)
+        stated.append(special.expit(special.logit(np.clip(base, 1e-5, 1 - 1e-5)) + ratio))
+    return calibrate(np.concatenate(stated), np.concatenate(judged[::-1]))
+
+
 def _integrated(
-    fits: Sequence[VictimFit], base: Floats, groups: TwoGroups, options: Options
+    fits: Sequence[VictimFit], base: Floats, groups: TwoGroups, options: Options, half: int | None = None
 ) -> tuple[Floats, Floats]:
-    """Return estimate and error [k] of every pair with the victim's other aggressors integrated out."""
+    """Return estimate and error [k] of every pair with the victim's other aggressors integrated out.
+
+    Of all evidence, or of one *half* of the time blocks alone.
+    """
     middle, spread = np.full(len(base), np.nan), np.full(len(base), np.nan)
     f = len(base) // max(len(fits), 1)
     for row, fit in enumerate(fits):
-        if len(fit.columns) == 0:
+        if len(fit.columns) == 0 or (half is not None and not fit.halves):
             continue
         at = row * f + fit.columns
-        middle[at], spread[at] = integrated(
-            fit.raw, fit.precision, groups.mixed(base[at]), LOG_GRID, options.common_sd
-        )
+        raw, precision = (fit.raw, fit.precision) if half is None else fit.halves[half]
+        middle[at], spread[at] = integrated(raw, precision, groups.mixed(base[at]), LOG_GRID, options.common_sd)
     return middle, spread

@@ -73,6 +73,8 @@ class VictimFit:
     clusters of the errors widened the variances. *base* maps a node type to the undisturbed execution in seconds;
     *noise* is the standard deviation of the log; *drift* the mean residual of the newest time block over its
     standard error. *controls* maps what was held constant to by how much it moved the log (standard deviation).
+    *halves* are *raw* and *precision* of the even and of the odd time blocks alone, for measuring how well
+    probabilities are kept; empty where they were not told apart.
     """
 
     victim: int
@@ -92,6 +94,7 @@ class VictimFit:
     noise: float = float("nan")
     drift: float = float("nan")
     controls: Mapping[str, float] = field(default_factory=dict)
+    halves: tuple[tuple[Floats, Floats], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,9 @@ class Evidence:
     """What the evidence says of all pairs [F, F], victim by aggressor.
 
     *odds* are log likelihood ratios of interfering (NaN: nothing known), *weight* is how much is known, 0..1.
+    *likely* [F, F, 1 + classes], where given, are the likelihoods of being harmless and of each class of slowdowns.
     """
 
     odds: Floats
     weight: Floats
+    likely: Floats | None = None

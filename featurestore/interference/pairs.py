@@ -1,13 +1,17 @@
 """From the fits of all victims to the table of pairs: decide, predict what was never seen, decide again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from featurestore.interference.decision import PairTable, decide, evidence
+from featurestore.interference.calibration import Calibration, calibrate
+from featurestore.interference.decision import OBSERVED, PREDICTED, PairTable, decide, evidence, kept
 from featurestore.interference.evidence import Floats, Options, VictimFit
 from featurestore.interference.transfer import predict
 
 #: Evidence and predictions sharpen each other; after so many rounds nothing moves.
 ROUNDS = 2
+
+__all__ = ["kept", "learn", "predictions", "reliability"]
 
 
 def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Options | None = None) -> PairTable:
@@ -15,8 +19,11 @@ def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Op
 
     *profiles* [F, R] are resource profiles (any non-negative units, NaN where not known), the basis of predictions
     for pairs seen little or never; without them such pairs are predicted from the others' estimates alone.
+    Predictions are held against the own evidence of pairs that it did not see, and moved by what that shows.
     """
-    return decide(fits, options, predictions(fits, profiles, options))
+    options = options or Options()
+    prior = predictions(fits, profiles, options)
+    return decide(fits, options, prior, kept(fits, options, prior))
 
 
 def predictions(
@@ -24,7 +31,23 @@ def predictions(
 ) -> Floats | None:
     """Return the out-of-fold probabilities of all pairs [F, F], the prior of `decision.decide`; most of the work."""
     prior: Floats | None = None
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         found, share = evidence(fits, options or Options(), prior)
-        prior = predict(found, profiles, share)
+        prior = predict(found, profiles, share, trees=turn == ROUNDS - 1)
+        if prior is not None:
+            prior = calibrate(prior.ravel(), found.odds.ravel()).applied(prior)
     return prior
+
+
+def reliability(
+    fits: Sequence[VictimFit], options: Options, prior: Floats | None, observed: Calibration | None
+) -> Mapping[str, Any]:
+    """Return for the model's record how well probabilities are kept, by kind of pair, where it can be measured.
+
+    Predictions as they stand, against the evidence of pairs that they did not see; *observed* is what `kept` says.
+    """
+    found = {} if observed is None else {OBSERVED: observed.document()}
+    if prior is not None:
+        odds = evidence(fits, options, prior)[0].odds
+        found[PREDICTED] = calibrate(prior.ravel(), odds.ravel()).document()
+    return found

@@ -1,41 +1,37 @@
 """Pairs never seen together: predicted from resource profiles and from what each function does with others.
 
-Three learners see the pairs whose own evidence says something, and each speaks of such a pair only as if that pair's
-evidence were not there (leave-one-out in closed form, out-of-bag for the trees), so that the result can serve as the
-prior of the very same evidence:
+Two learners see the pairs whose own evidence says something, and each speaks of such a pair only as if that pair's
+evidence were not there, so that the result can serve as the prior of the very same evidence:
 
-* a ridge logistic model with, for each victim, a level and a slope on each of the aggressor's resources, for each
-  aggressor a level, and the products of both profiles; labels are the evidence's likelihood ratios (EM), group
-  variances by MacKay's rule (Jordan and Jacobs, Neural Computation 6 (1994) 181; MacKay 4 (1992) 415);
-* kernel ridge (a Gaussian process) over pairs: similar aggressors of the same victim, similar victims of the same
-  aggressor, similar pairs (Rasmussen and Williams (2006), 5.12 for the leave-one-out);
-* scikit-learn's ExtraTrees over both profiles, their products and the two scores.
+* an ordered probit ridge (`featurestore.interference.ordered`) with, for each victim, a level and a slope on each of
+  the aggressor's resources (its sensitivities), for each aggressor a level, and the products of both profiles: what
+  a victim suffers from some aggressors of a kind tells of the others, what victims of a kind suffer tells of each;
+* scikit-learn's ExtraTrees over both profiles, their products and the first score, out of bag, for what is not
+  linear. They get as much of a say as makes the evidence of all pairs most likely, none where that gains little.
 
-A logistic calibration joins them. Deterministic: the trees are seeded.
+Deterministic: the trees are seeded.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, sparse, special
+from scipy import sparse, special
 from sklearn.ensemble import ExtraTreesRegressor
 
+from featurestore.interference import ordered
 from featurestore.interference.evidence import Bools, Evidence, Floats, Ints
-from featurestore.interference.gaussian import inverse
 
 #: Fewer informative pairs than this teach nothing that the common share does not say.
 _LEAST_PAIRS = 40
-_KERNEL_PAIRS = 1200
 #: Functions with a level and slopes of their own, at most: the cost grows with the cube.
 _MOST_ACTIVE = 250
 _MOST_PREDICTED = 400
-_TURNS = 11
-_TEMPER = 0.75
 _MOST_ODDS = 6.0
-#: Standard deviations of the logistic groups beforehand: levels of victim and aggressor, the victim's slopes, the
-#: profiles' own effects, products, all cross products; each weighs as much as `_PSEUDO` coefficients.
-_GROUP_SD = (1.0, 0.3, 1.0, 0.2, 0.4, 0.7, 0.1)
-_PSEUDO = 20.0
+#: Standard deviations of the groups beforehand: levels of victim and aggressor, the victim's slopes, the profiles'
+#: own effects, products, all cross products.
+_GROUP_SD = np.array([0.8, 0.3, 0.7, 0.2, 0.4, 0.6, 0.1])
+#: Shares of a say that the trees may get.
+_SAYS = np.linspace(0.0, 0.5, 6)
 
 
 def scaled(profiles: Floats) -> Floats:
@@ -56,11 +52,11 @@ def scaled(profiles: Floats) -> Floats:
     return np.stack(columns, axis=1) if columns else np.zeros((len(profiles), 0))
 
 
-def predict(evidence: Evidence, profiles: Floats | None, share: float) -> Floats | None:
+def predict(evidence: Evidence, profiles: Floats | None, share: float, *, trees: bool = True) -> Floats | None:
     """Return probabilities of interfering [F, F], each without the pair's own evidence, or nothing.
 
     NaN where a function has neither a profile nor pairs that teach. *share* is the common share of interfering
-    pairs. Nothing is returned where too few pairs are known.
+    pairs. Nothing is returned where too few pairs are known. Without *trees* the ridge speaks alone.
     """
     known = np.isfinite(evidence.odds) & (evidence.weight > 0.02)
     if known.sum() < _LEAST_PAIRS:
@@ -71,14 +67,15 @@ def predict(evidence: Evidence, profiles: Floats | None, share: float) -> Floats
     part = np.ix_(chosen, chosen)
     known, weight = known[part], evidence.weight[part]
     odds = np.clip(np.where(known, evidence.odds[part], 0.0), -_MOST_ODDS, _MOST_ODDS)
+    likely = np.stack([np.ones(int(known.sum())), np.exp(odds[known])], axis=1)
+    if evidence.likely is not None:
+        likely = evidence.likely[part][known]
     resources = scaled(profile[chosen])
-    ridge = _logistic(odds, weight, known, resources, share)
-    label = special.expit(ridge + odds)
-    kernel = _kernel(label, weight, known, resources)
-    trees = _trees(label, weight, known, resources, [ridge, kernel])
-    scores = np.stack([ridge, kernel, trees], axis=-1)
+    probability = _ridge(likely, weight, known, resources, share)
+    if trees:
+        probability = _joined(probability, odds, weight, known, resources)
     found = np.full((size, size), np.nan)
-    found[part] = _calibrated(scores, odds, known, share)
+    found[part] = probability
     return found
 
 
@@ -135,130 +132,44 @@ def _teaching(known: Bools, weight: Floats) -> tuple[Ints, int]:
     return place, len(chosen)
 
 
-def _logistic(odds: Floats, weight: Floats, known: Bools, resources: Floats, share: float) -> Floats:
-    """Return the ridge logistic scores [F, F], leave-one-out where known."""
-    size = len(odds)
-    victim, aggressor = np.nonzero(known)
-    ratio = odds[known]
+def _ridge(likely: Floats, weight: Floats, known: Bools, resources: Floats, share: float) -> Floats:
+    """Return the ordered probit's probabilities [F, F], leave-one-out where known."""
+    size = len(known)
     maker = _Columns(resources, *_teaching(known, weight))
-    columns, group = maker.of(victim, aggressor), maker.groups()
-    sd = np.array(_GROUP_SD)
-    variance = sd**2
-    theta = np.zeros(columns.shape[1])
-    theta[0] = special.logit(share)
-    alone = np.full(len(victim), theta[0])
-    for turn in range(_TURNS):
-        label = special.expit(alone + ratio)
-        chance = special.expit(columns @ theta)
-        curve = np.maximum(chance * (1 - chance), 0.01)
-        penalty = np.concatenate([[1e-2], 1.0 / variance[group]])
-        covariance = inverse(_gram(columns, curve) + np.diag(penalty))
-        theta = theta + covariance @ (columns.T @ (label - chance) - penalty * theta)
-        if turn % 2 == 0:
-            informed = np.maximum(curve - label * (1 - label), 0.0)
-            spread = np.diag(inverse(_gram(columns, informed) + np.diag(penalty)))
-            for g in range(len(sd)):
-                members = np.flatnonzero(group == g) + 1
-                used = max(len(members) - float(spread[members].sum()) / variance[g], 0.0)
-                found = float(theta[members] @ theta[members]) + _PSEUDO * sd[g] ** 2
-                variance[g] = np.clip(found / (used + _PSEUDO), 1e-4, 4.0)
-        score = columns @ theta
-        reach = np.asarray(columns.multiply(columns @ covariance).sum(axis=1)).ravel()
-        gap = label - special.expit(score)
-        alone = score - reach * gap / np.maximum(1.0 - curve * reach, 0.1)
-    scores = np.stack([maker.of(np.full(size, row), np.arange(size)) @ theta for row in range(size)])
-    scores[known] = alone
-    return scores
-
-
-def _gram(columns: sparse.csr_matrix, weight: Floats) -> Floats:
-    product: Floats = (columns.T @ columns.multiply(weight[:, None]).tocsr()).toarray()
-    return product
-
-
-def _similarity(first: tuple[Ints, Ints], second: tuple[Ints, Ints], resources: Floats) -> Floats:
-    """Return the kernel between pairs: shares of level, same victim, same aggressor and similar profiles."""
-    width = max(resources.shape[1], 1)
-    line = resources @ resources.T / width
-    distance = np.sum((resources[:, None] - resources[None]) ** 2, axis=2) / width
-    near = np.exp(-distance)
-    same_v = (first[0][:, None] == second[0][None]).astype(np.float64)
-    same_a = (first[1][:, None] == second[1][None]).astype(np.float64)
-    at_v, at_a = np.ix_(first[0], second[0]), np.ix_(first[1], second[1])
-    kernel: Floats = (
-        0.3 * same_v
-        + 0.1 * same_a
-        + 0.1 * (near[at_v] + near[at_a])
-        + same_v * (1.5 * line[at_a] + 0.2 * near[at_a])
-        + 0.2 * same_a * line[at_v]
-        + 0.5 * line[at_v] * line[at_a]
-    )
-    return kernel
-
-
-def _kernel(label: Floats, weight: Floats, known: Bools, resources: Floats) -> Floats:
-    """Return kernel ridge scores [F, F], leave-one-out where known (the best known pairs teach)."""
-    size = len(label)
-    victim, aggressor = np.nonzero(known)
-    if len(victim) > _KERNEL_PAIRS:
-        best = np.sort(np.argsort(-weight[known], kind="stable")[:_KERNEL_PAIRS])
-        victim, aggressor = victim[best], aggressor[best]
-    trust = weight[victim, aggressor]
-    target = label[victim, aggressor]
-    middle = float(np.average(target, weights=trust))
-    noise = 0.5 + 0.02 / np.maximum(trust, 1e-3)
-    gram = 0.25 * _similarity((victim, aggressor), (victim, aggressor), resources) + np.diag(noise)
-    solved = inverse(gram)
-    dual = solved @ (target - middle)
+    columns = maker.of(*np.nonzero(known))
+    harm = ordered.fit(columns, maker.groups(), _GROUP_SD, likely, share)
     found = np.zeros((size, size))
     for row in range(size):
-        pairs = (np.full(size, row), np.arange(size))
-        found[row] = 0.25 * _similarity(pairs, (victim, aggressor), resources) @ dual
-    found[victim, aggressor] = target - middle - dual / np.diag(solved)
+        found[row] = ordered.chance(*harm.predict(maker.of(np.full(size, row), np.arange(size))))
+    found[known] = ordered.chance(harm.alone, harm.doubt)
     return found
 
 
-def _trees(label: Floats, weight: Floats, known: Bools, resources: Floats, scores: list[Floats]) -> Floats:
+def _joined(ridge: Floats, odds: Floats, weight: Floats, known: Bools, resources: Floats) -> Floats:
+    """Return probabilities [F, F] between the ridge's and the trees', on the scale of log odds."""
+    score = special.logit(np.clip(ridge, 1e-4, 1 - 1e-4))
+    grown = _trees(special.expit(score + odds), weight, known, resources, score)
+    other = special.logit(np.clip(grown, 0.003, 0.997))
+    likely = []
+    for say in _SAYS:
+        p = special.expit((1 - say) * score[known] + say * other[known])
+        likely.append(float(np.sum(np.log(p * np.exp(odds[known]) + 1 - p))) - (say > 0) * np.log(known.sum()) / 2)
+    say = float(_SAYS[int(np.argmax(likely))])
+    found: Floats = special.expit((1 - say) * score + say * other)
+    return found
+
+
+def _trees(label: Floats, weight: Floats, known: Bools, resources: Floats, score: Floats) -> Floats:
     """Return what ExtraTrees predict [F, F], out of bag where known."""
     size = len(label)
     victim, aggressor = np.divmod(np.arange(size * size), size)
     own, other = resources[victim], resources[aggressor]
-    table = np.concatenate([own, other, own * other, *(score.reshape(-1, 1) for score in scores)], axis=1)
+    table = np.concatenate([own, other, own * other, score.reshape(-1, 1)], axis=1)
     rows = np.flatnonzero(known.ravel())
     forest = ExtraTreesRegressor(
-        150, min_samples_leaf=8, max_features=0.5, bootstrap=True, oob_score=True, random_state=0, n_jobs=1
+        100, min_samples_leaf=8, max_features=0.5, bootstrap=True, oob_score=True, random_state=0, n_jobs=1
     )
     forest.fit(table[rows], label.ravel()[rows], sample_weight=weight.ravel()[rows])
     found: Floats = forest.predict(table)
     found[rows] = forest.oob_prediction_
     return found.reshape(size, size)
-
-
-def _calibrated(scores: Floats, odds: Floats, known: Bools, share: float) -> Floats:
-    """Return probabilities from scores [F, F, k] by a ridge logistic fit to the likelihood ratios (EM)."""
-    spread = np.maximum(scores[known].std(axis=0), 1e-9)
-    columns = (scores - scores[known].mean(axis=0)) / spread
-    columns = np.concatenate([np.ones((*columns.shape[:2], 1)), columns], axis=2)
-    train, ratio = columns[known], odds[known]
-    theta = np.concatenate([[special.logit(share)], np.full(scores.shape[2], 0.5)])
-    prior, penalty = theta.copy(), np.concatenate([[0.1], np.full(scores.shape[2], 4.0)])
-    for _ in range(30):
-        chance = special.expit(train @ theta)
-        label = special.expit(train @ theta + ratio)
-        curve = np.maximum(chance * (1 - chance), 1e-3)
-        hessian = (train * curve[:, None]).T @ train + np.diag(penalty)
-        theta = theta + inverse(hessian) @ (train.T @ (label - chance) - penalty * (theta - prior))
-    return _tempered(columns @ theta)
-
-
-def _tempered(score: Floats) -> Floats:
-    """Return probabilities of log odds [F, F] that are drawn together, their mean kept.
-
-    What is left out of a pair's own prediction still taught its neighbours a little: the odds are too sure of
-    themselves by about this much, measured on simulated clusters.
-    """
-    target = float(special.expit(score).mean())
-    close = _TEMPER * (score - score.mean())
-    shift = optimize.brentq(lambda by: float(special.expit(close + by).mean()) - target, -60.0, 60.0)
-    found: Floats = special.expit(close + shift)
-    return found

@@ -75,11 +75,13 @@ def fit_victim(
         exposure = np.concatenate([exposure, rest[:, None]], axis=1)
     known = control.build(design, rows, load, columns, concurrency, options)
     kind = design.cold[rows].astype(np.int64)
-    found = fit(Problem(y, known.values, known.group, known.sd, exposure, known.cluster, kind), options)
+    found = fit(
+        Problem(y, known.values, known.group, known.sd, exposure, known.cluster, kind, known.block % 2), options
+    )
     m, q = len(columns), known.values.shape[1]
     if not np.all(np.isfinite(found.slowdown)):
         return _nothing(design, "the fit did not converge", len(rows), effective, met)
-    wider = np.maximum(found.inflation[:m], 1.0)
+    wider = found.inflation[:m]
     se = np.sqrt(np.diag(found.covariance)[q : q + m] * wider)
     growth = (1.0 + found.slowdown[:m]) / np.sqrt(wider)
     information = np.diag(found.precision)[:m]
@@ -110,6 +112,7 @@ def fit_victim(
         found.noise,
         _drift(found.residual, known.block),
         control.moved(known, found.beta),
+        tuple(_half(own[:m], found.slowdown[:m], known[:m, :m], growth) for own, known in found.halves),
     )
 
 
@@ -143,6 +146,11 @@ def _nothing(design: VictimDesign, reason: str, rows: int, effective: Floats, me
         np.zeros((0, 0)),
         np.ones(design.functions),
     )
+
+
+def _half(own: Floats, whole: Floats, precision: Floats, growth: Floats) -> tuple[Floats, Floats]:
+    """Return what half of the evidence says on the scale of log(1 + slowdown), taken linear about the *whole*."""
+    return np.log1p(whole) + (own - whole) / (1.0 + whole), precision * np.outer(growth, growth)
 
 
 def _drift(residual: Floats, block: Ints) -> float:

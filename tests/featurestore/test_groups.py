@@ -5,6 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from featurestore.interference.groups import (
+    FLOOR,
     GRID,
     TwoGroups,
     benjamini_hochberg,
@@ -49,7 +50,7 @@ def test_the_posterior_is_that_of_quadrature(estimate, error, prior):
     slab = stats.lognorm(0.45, scale=0.25)
 
     def likely(s):
-        return stats.norm.pdf(estimate, np.log1p(s), error)
+        return stats.norm.pdf(estimate, np.log1p(s), np.hypot(error, FLOOR))
 
     below = integrate.quad(lambda s: likely(s) * null.pdf(s), 0, 0.05)[0] / null.cdf(0.05)
     above = integrate.quad(lambda s: likely(s) * slab.pdf(s), 0.05, 8, limit=400)[0] / slab.sf(0.05)
@@ -60,7 +61,7 @@ def test_the_posterior_is_that_of_quadrature(estimate, error, prior):
 
 def test_without_an_estimate_the_prior_stays():
     probability, middle, low, high = posterior(groups(), np.array([np.nan]), np.array([np.nan]), np.array([0.3]), 0.9)
-    assert probability[0] == pytest.approx(0.3, abs=1e-9)
+    assert probability[0] == pytest.approx(0.3, abs=1e-6)
     assert low[0] <= middle[0] <= high[0]
 
 
@@ -70,7 +71,7 @@ def drawn(count, share, seed):
     null = np.minimum(np.abs(draw.normal(0, 0.012, count)), 0.049)
     slowdown = np.where(interferes, np.maximum(np.exp(draw.normal(np.log(0.25), 0.45, count)), 0.0501), null)
     error = draw.uniform(0.02, 0.12, count)
-    return slowdown, interferes, np.log1p(slowdown) + draw.normal(0, error), error
+    return slowdown, interferes, np.log1p(slowdown) + draw.normal(0, np.hypot(error, FLOOR)), error
 
 
 def test_the_groups_that_made_the_estimates_are_found_again():
@@ -89,13 +90,13 @@ def test_probabilities_and_intervals_keep_their_promise():
         chosen = (probability >= first) & (probability < last)
         assert interferes[chosen].mean() == pytest.approx(probability[chosen].mean(), abs=0.06)
     inside = (slowdown >= low - 0.005) & (slowdown <= high + 0.005)
-    assert 0.87 <= inside.mean() <= 0.97
+    assert 0.88 <= inside.mean() <= 0.98  # a harmless one at the end of the scale is always inside
 
 
 def test_understated_errors_are_widened():
     draw = np.random.default_rng(3)
     found = two_groups(draw.normal(0, 0.08, 2000), np.full(2000, 0.05), 0.05, np.full(2000, 0.12))
-    assert found.widening == pytest.approx(1.6, abs=0.15)
+    assert found.widening == pytest.approx(np.sqrt(0.08**2 - FLOOR**2) / 0.05, abs=0.15)
 
 
 def test_an_estimate_far_below_zero_has_a_likelihood_too():
