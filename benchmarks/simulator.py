@@ -239,3 +239,12 @@ def run(w: World, advice: Floats | None = None, repeat: int = 0) -> Records:
 def advised(w: World) -> World:
     """Return the same world whose placement follows advice."""
     return replace(w, setting=replace(w.setting, policy=ADVISED))
+
+
+def followed(before: Records, after: Records) -> Records:
+    """Return both records as one history, *after* a minute later than the end of *before*."""
+    shift = float(before.end.max() - after.start.min()) + 60.0
+    later = replace(after, start=after.start + shift, end=after.end + shift)
+    return Records(
+        *(np.concatenate([getattr(before, name), getattr(later, name)]) for name in Records.__dataclass_fields__)
+    )

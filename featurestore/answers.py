@@ -1,6 +1,6 @@
 """Learned values as the tables of the snapshot: latencies, functions, pairs, busyness (without the cluster)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -138,12 +138,17 @@ def pairs(names: pa.Array, table: PairTable, first: int | None, last: int | None
 
 
 def functions(
-    runs: Runs, measured: Profiles, declared: pa.Table, levels: Mapping[str, Mapping[str, str]]
+    runs: Runs,
+    measured: Profiles,
+    declared: pa.Table,
+    levels: Mapping[str, Mapping[str, str]],
+    predicted: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[pa.Table, Floats]:
     """Return one row a function and node type ("": all), and the classes' limits (4, 2) as shares of a node.
 
     *declared* are amounts from files, *levels* classes by function and resource from workflows; both only where
-    nothing is measured. A function of which nothing is known has empty classes.
+    nothing is measured. *predicted* are classes by "dominant" and resource for each function in order of its code,
+    where neither is known. A function of which nothing is known has empty classes.
     """
     everywhere = measured.node_type < 0
     limits = profiles.thresholds(measured.share[everywhere])
@@ -175,6 +180,11 @@ def functions(
             high = [name for name in RESOURCES if named_levels.get(name) == "high"]
             own |= {name: named_levels.get(name, "") for name in RESOURCES} | {"source": "declared"}
             own["dominant"] = high[0] if len(high) == 1 else "mixed"
+    guessed = predicted or {}
+    for code, function in enumerate(runs.functions.to_pylist()):
+        own = rows.get((function, ""), {"source": "unknown"})
+        if own["source"] == "" and any(names[code] for names in guessed.values()):
+            own |= {name: names[code] for name, names in guessed.items()} | {"source": "predicted"}
     ordered = [rows[key] for key in sorted(rows)]
     return pa.Table.from_pylist(ordered, schema=schema("functions")), limits
 

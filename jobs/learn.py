@@ -243,4 +243,11 @@ def _missing(learned: Learned) -> str:
         return "only one function ran: there is no pair to know of"
     if not metrics["pairs"].get("observed"):
         return "no pair has been seen together long enough: every pair is unknown"
+    differ = metrics.get("disagreements", [])
+    if differ:
+        first, more = differ[0], f" and {len(differ) - 1} more" if len(differ) > 1 else ""
+        return (
+            f"{first['function']}: its workflow declares {first['resource']} {first['declared']}, "
+            f"measured is {first['measured']}{more}: the measured class is used"
+        )
     return ""

@@ -125,8 +125,8 @@ def prepare(
 @dataclass(frozen=True, slots=True)
 class Known:
     """What a candidate's pairs are decided from: the *fits* of all functions in order, *predictions* [F, F] or none,
-    *first* and *last*, the span of the evidence (microseconds, None: there is none), and the *calibration* measured at
-    the last full fit (`pairs.reliability`)."""
+    *first* and *last*, the span of the evidence (microseconds, None: there is none), and the *calibration* measured
+    at the last full fit (`pairs.reliability`)."""
 
     fits: Sequence[VictimFit]
     predictions: Floats | None

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from featurestore import answers, details, profiles
+from featurestore import answers, details, profiles, unmeasured
 from featurestore.columnar import codes
 from featurestore.designs import designs, expose
 from featurestore.engines.beginning import Begun, begin
@@ -67,7 +67,10 @@ def learn(
         del exposure
         begun = begin(ready.runs, ready.usage, past, fits, inputs.settled, inputs.until, options)
         prior = pairs.predictions(begun.fits, _profile_matrix(runs, measured, inputs.declared), options.estimation)
-        functions, limits = answers.functions(runs, measured, inputs.declared, _levels(inputs.workflows, runs))
+        limits = profiles.thresholds(measured.share[measured.node_type < 0])
+        guessed = unmeasured.predicted(runs, inputs.activations, measured, limits, fits)
+        declared = _levels(inputs.workflows, runs)
+        functions, _ = answers.functions(runs, measured, inputs.declared, declared, guessed.predicted)
         tables = {
             "functions": functions,
             "latencies": answers.latencies(runs),
@@ -85,6 +88,8 @@ def learn(
             "class_limits": {
                 name: [float(limit) for limit in limits[r]] for r, name in enumerate(profiles.RESOURCES)
             },
+            "classes": {name: dict(score) for name, score in guessed.scores.items()},
+            "disagreements": unmeasured.disagreements(runs.functions, measured, limits, declared),
             "distance": {**begun.distance, **_strayed(before, begun, state)},
         }
         first = state.head.since if past.aged or last is not None else None

@@ -139,8 +139,8 @@ def decide(
     """Decide on every pair that met (and, with *prior* [F, F] victim by aggressor, on every other pair too).
 
     *prior* holds out-of-fold probabilities of interfering, NaN where nothing is predicted. Below
-    ``options.min_overlaps`` a pair is ``predicted`` where there is a prior, else ``unknown`` (NaN estimates). *calibration* (of `kept`) moves the probabilities of
-    pairs observed.
+    ``options.min_overlaps`` a pair is ``predicted`` where there is a prior, else ``unknown`` (NaN estimates).
+    *calibration* (of `kept`) moves the probabilities of pairs observed.
     """
     options = options or Options()
     pairs = _columns(fits)

@@ -28,7 +28,8 @@ class Problem:
     """y [n] = controls [n, q] beta + log(1 + sum g(exposure [n, m], slowdown [m])) + noise of the row's *kind* [n].
 
     *group* [q]: 0 not penalised, else a random group whose standard deviation beforehand is *sd* [g]. *cluster* [n]
-    are codes from 0 of the clusters of the errors, *half* [n] says which half of the evidence a row is in.
+    are codes from 0 of the clusters of the errors, *half* [n] says which half of the evidence a row is in,
+    where halves are wanted.
     """
 
     y: Floats
@@ -38,7 +39,7 @@ class Problem:
     exposure: Floats
     cluster: Ints
     kind: Ints
-    half: Ints
+    half: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ def _errors(problem: Problem, state: _State, options: Options) -> Estimate:
     degrees = square.sum(axis=0) ** 2 / np.maximum(np.sum(square**2, axis=0), 1e-300)
     ratio = np.maximum(ratio / (1.0 + np.sqrt(2.0 / np.maximum(degrees, 1.0))), 1.0)  # beyond chance alone
     halves = []
-    for half in (0, 1):
+    for half in () if problem.half is None else (0, 1):
         rows = problem.half == half
         part = design[rows]
         spread = inverse((part * inside[rows, None]).T @ part + np.diag(penalty))

@@ -1,0 +1,89 @@
+"""What is known of each function apart from measured use, and what declared and measured classes differ in."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from featurestore import classes, profiles
+from featurestore.classes import Classes
+from featurestore.columnar import codes, floats, quantiles
+from featurestore.exposure.kernels import Floats, Ints
+from featurestore.interference.evidence import VictimFit
+from featurestore.profiles import RESOURCES, Profiles
+from featurestore.runs import Runs
+
+#: Runtimes that are told apart: the most frequent ones.
+_KINDS = 6
+#: A slowdown whose log has a larger standard error says nothing of a function.
+_SURE = 0.25
+
+
+def predicted(
+    runs: Runs, activations: pa.Table, measured: Profiles, limits: Floats, fits: Sequence[VictimFit]
+) -> Classes:
+    """Return the classes of functions that were not measured, in order of their codes.
+
+    *activations* have function, memory_mb, timeout_ms and, where it is known, kind; *limits* (4, 2) are those between
+    the classes of what was measured.
+    """
+    number = len(runs.functions)
+    targets: dict[str, list[str]] = {name: [""] * number for name in ("dominant", *RESOURCES)}
+    for row in np.flatnonzero(measured.node_type < 0):
+        code = int(measured.function[row])
+        targets["dominant"][code] = profiles.dominant(measured.share[row])
+        for name, level in zip(RESOURCES, profiles.levels(measured.share[row], limits), strict=True):
+            targets[name][code] = level
+    hurt = np.full((number, number), np.nan)
+    for fit in fits:
+        sure = fit.se / (1.0 + fit.slowdown) < _SURE
+        hurt[fit.victim] = np.where(sure, np.log1p(np.maximum(fit.slowdown, -0.5)), np.nan)
+    known = [_limits(runs, activations), _durations(runs), classes.effects(hurt, targets["dominant"])]
+    return classes.predict(np.concatenate(known, axis=1), targets)
+
+
+def disagreements(
+    functions: pa.Array, measured: Profiles, limits: Floats, declared: Mapping[str, Mapping[str, str]]
+) -> list[dict[str, str]]:
+    """Return where a class that a workflow declares is not the one that was measured, by function and resource."""
+    found = []
+    for row in np.flatnonzero(measured.node_type < 0):
+        name = functions[int(measured.function[row])].as_py()
+        for resource, level in zip(RESOURCES, profiles.levels(measured.share[row], limits), strict=True):
+            said = declared.get(name, {}).get(resource, "")
+            if said and level and said != level:
+                found.append({"function": name, "resource": resource, "declared": said, "measured": level})
+    return sorted(found, key=lambda each: (each["function"], each["resource"]))
+
+
+def _limits(runs: Runs, activations: pa.Table) -> Floats:
+    """Return memory and time limit (logs) and the runtime [F, 2 + kinds] of each function."""
+    function = codes(activations["function"], runs.functions).astype(np.int64)
+    mine = function >= 0
+    found = [
+        np.log(np.maximum(_mean(function[mine], floats(activations[name])[mine], len(runs.functions)), 1.0))
+        for name in ("memory_mb", "timeout_ms")
+    ]
+    if "kind" in activations.column_names:
+        kind = activations["kind"].cast(pa.string()).fill_null("")
+        names, counts = np.unique(kind.to_numpy(), return_counts=True)
+        for name in names[np.argsort(-counts, kind="stable")[:_KINDS]]:
+            is_it = (kind.to_numpy() == name).astype(np.float64)
+            found.append(_mean(function[mine], is_it[mine], len(runs.functions)))
+    return np.stack(found, axis=1)
+
+
+def _mean(group: Ints, values: Floats, groups: int) -> Floats:
+    """Return the mean by group of what is known and not negative; NaN where nothing is."""
+    seen = np.isfinite(values) & (values >= 0)
+    count = np.bincount(group[seen], minlength=groups)
+    total = np.bincount(group[seen], weights=values[seen], minlength=groups)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _durations(runs: Runs) -> Floats:
+    """Return the median of the execution and how far its tail reaches (logs) [F, 2]."""
+    own = runs.evidence & np.isfinite(runs.execution)
+    levels = quantiles(runs.function[own].astype(np.int64), runs.execution[own], len(runs.functions), (0.5, 0.95))
+    usual = np.log(np.maximum(levels[:, 0], 1e-4))
+    return np.stack([usual, np.log(np.maximum(levels[:, 1], 1e-4)) - usual], axis=1)
