@@ -9,15 +9,18 @@ from rules.hosts.search import matched
 from rules.hosts.units import Unit, beside_others
 
 
-def within(job: Job, unit: Unit) -> Iterator[Conflict]:
-    """Yield why the PEs of *unit* cannot share a node."""
+def within(job: Job, unit: Unit, homeless: Container[PeId]) -> Iterator[Conflict]:
+    """Yield why the PEs of *unit* cannot share a node; of *homeless* it was told why they have none."""
     together = (
         f"{told(unit.pes)}: one node" if len(unit.pes) == 1 else f"{told(unit.pes)}: one node by hostColocation"
     )
     hosts = ", ".join(str(each.host) for each in unit.spots)
     indices = Counter(name for name, _ in unit.slots)
     exclusive = [name for name in unit.pools if job.pools[name].exclusive]
-    if any(count > 1 for count in indices.values()) or (exclusive and len(unit.pools) > 1) or not unit.hosted:
+    parted = len(unit.pes) > 1 and not unit.hosted and all(each.nodes for each in unit.spots)
+    if all(pe.id in homeless for pe in unit.pes) and not parted:
+        pass  # told already
+    elif any(count > 1 for count in indices.values()) or (exclusive and len(unit.pools) > 1) or not unit.hosted:
         naming = [pe for number, pe in enumerate(unit.pes) if unit.spots_of[number]]
         yield conflict("several-hosts", naming, unit.tokens, f"{together}, but no node is all of {hosts}")
     elif not unit.nodes:
@@ -87,25 +90,43 @@ def _fixed(cluster: Cluster, units: Sequence[Unit]) -> Mapping[str, list[Unit]]:
     return found
 
 
-def crowded(job: Job, units: Sequence[Unit], told_of: Container[str]) -> Iterator[Conflict]:
-    """Yield the exlocation tokens (not those of *told_of*) and the isolation that ask for too many nodes."""
+def crowded(job: Job, units: Sequence[Unit], known: Sequence[Conflict]) -> Iterator[Conflict]:
+    """Yield the exlocation tokens and the isolation that ask for too many nodes, but for what is *known* already.
+
+    Of units that a known conflict of the same token is about, such as two bound to one node, one alone counts.
+    """
+    of_token: dict[str, list[Conflict]] = {}
+    for each in known:
+        for token in each.tokens:
+            of_token.setdefault(token, []).append(each)
     tokens: dict[str, list[Unit]] = {}
     for unit in units:
         for token in unit.exlocations:
             tokens.setdefault(token, []).append(unit)
     for token, members in tokens.items():
-        if token in told_of:
-            continue
-        for few, nodes in _too_many(job, members):
+        for few, nodes in _too_many(job, _one_of_each(members, of_token.get(token, ()))):
             pes = [pe for unit in few for pe in unit.pes if token in pe.exlocations]
             message = f'hostExlocation("{token}"): {told(pes)} need {len(few)} nodes, and have {nodes}'
             yield conflict("exlocation-exceeds-nodes", pes, [token], message)
+    units = _one_of_each(units, [each for each in known if each.conflict == "isolation-and-shared-host"])
     alone = [unit for unit in units if unit.isolated]
     rest = min((unit for unit in units if not unit.isolated), key=lambda unit: unit.nodes.bit_count(), default=None)
     for few, nodes in _too_many(job, [*alone, *([rest] if alone and rest is not None else [])]):
         pes = [pe for unit in few for pe in unit.pes]
         message = f"hostIsolation: {told(pes)} need {len(few)} nodes, and have {nodes}"
         yield conflict("infeasible", pes, (), message)
+
+
+def _one_of_each(units: Sequence[Unit], known: Sequence[Conflict]) -> Sequence[Unit]:
+    """Leave out of *units* all but one of those that each of *known* is about."""
+    if not known:
+        return units
+    unit_of = {pe.id: unit.number for unit in units for pe in unit.pes}
+    gone: set[int] = set()
+    for each in known:
+        about = dict.fromkeys(unit_of[pe] for pe in each.pes if pe in unit_of)
+        gone.update([number for number in about if number not in gone][1:])
+    return [unit for unit in units if unit.number not in gone]
 
 
 def _too_many(job: Job, members: Sequence[Unit]) -> Iterator[tuple[list[Unit], int]]:

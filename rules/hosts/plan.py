@@ -16,6 +16,8 @@ from rules.hosts.units import Unit, pools_of, units, users_of
 
 #: So many tokens are left out in turn to find which are to blame; with more all are told.
 _BLAMED = 40
+#: Kinds of conflicts that say nothing of where a PE could be.
+_OF_TOKENS = ("illegal-token", "colocated-and-exlocated", "isolation-and-colocation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,15 @@ def plan(job: Job, cluster: Cluster, solve: Solve, before: Kept | None = None) -
     open_to = {pool.name: candidates(cluster, pool, users.get(pool.name, ())) for pool in job.pools.values()}
     spots, wrong = conflicts.spots(job, cluster, open_to)
     found = [*conflicts.of_operators(job), *conflicts.of_pools(job, cluster, open_to, users), *wrong]
-    known = {pe for each in found for pe in each.pes}
     placed = units(job, cluster, spots)
     marks = labels(job, placed)
     found += contradictions.with_others(job, cluster, placed, marks)
-    known |= {pe for each in found for pe in each.pes}
+    homeless = {pe for each in found if each.conflict not in _OF_TOKENS for pe in each.pes}
     for unit in placed:
-        if not {pe.id for pe in unit.pes} <= known:
-            found += contradictions.within(job, unit)
+        found += contradictions.within(job, unit, homeless)
     sound = [unit for unit in placed if unit.nodes]
     found += contradictions.between(cluster, sound)
-    told_of = {token for each in found for token in each.tokens}
-    if not any(each.conflict == "isolation-and-shared-host" for each in found):
-        found += contradictions.crowded(job, sound, told_of)
+    found += contradictions.crowded(job, sound, found)
     if found:
         return Refused(tuple(dict.fromkeys(found)))
     chosen = _chosen(job, cluster, {pool.name: open_to[pool.name] for pool in pools_of(job)}, before, placed, solve)

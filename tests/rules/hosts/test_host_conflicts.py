@@ -46,6 +46,48 @@ def test_everything_wrong_with_a_job_is_told_at_once():
     ]
 
 
+@pytest.mark.parametrize(
+    ("placements", "expected"),
+    [
+        (
+            [f'host("{name}"), hostColocation("t"), hostExlocation("x")' for name in ("nowhere", "nor here")],
+            [("no-such-node", (0,)), ("no-such-node", (1,)), ("colocated-and-exlocated", (0, 1))],
+        ),
+        (
+            ['host("nowhere"), hostColocation("t"), hostIsolation', 'host("nor here"), hostColocation("t")'],
+            [("no-such-node", (0,)), ("no-such-node", (1,)), ("isolation-and-colocation", (0, 1))],
+        ),
+        (
+            [f'host("{name}"), hostColocation("t"), hostExlocation("not {name}")' for name in ("n1", "n2")],
+            [("illegal-token", (0,)), ("illegal-token", (1,)), ("several-hosts", (0, 1))],
+        ),
+        (
+            ['hostIsolation, host("n1")', 'host("n1")', *['hostExlocation("x")'] * 3],
+            [("isolation-and-shared-host", (0, 1)), ("exlocation-exceeds-nodes", (2, 3, 4))],
+        ),
+        (
+            [*['host("n1"), hostExlocation("x")'] * 2, *['hostExlocation("x")'] * 2],
+            [("colocated-and-exlocated", (0, 1)), ("exlocation-exceeds-nodes", (0, 2, 3))],
+        ),
+        (
+            ['hostIsolation, host("n1")', 'host("n1")', "hostIsolation", "hostIsolation"],
+            [("isolation-and-shared-host", (0, 1)), ("infeasible", (0, 2, 3))],
+        ),
+        # what only follows from a conflict is none of its own
+        (
+            ['host("n1"), hostExlocation("x")', 'host("n1"), hostExlocation("x")', 'hostExlocation("x")'],
+            [("colocated-and-exlocated", (0, 1))],
+        ),
+        (
+            ['host("nowhere"), hostColocation("t")', 'host("nor here"), hostColocation("t")'],
+            [("no-such-node", (0,)), ("no-such-node", (1,))],
+        ),
+    ],
+)
+def test_no_conflict_hides_another(placements, expected):
+    assert kinds(job(*placements), hosts("n1", "n2")) == expected
+
+
 @pytest.mark.parametrize("index", [0, 1])
 def test_indices_of_a_literal_pool(index):
     found = placed(job(f"host(P[{index}])", hostPools={"P": ["n2", "n1"]}), hosts("n1", "n2"))
