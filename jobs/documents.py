@@ -1,12 +1,15 @@
 """The documents of a JSON or YAML file, and one line that says what is wrong with one that is neither."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
 
 from pipeline.errors import BadInput
+
+#: What a file may hold once its aliases are written out: a few lines of them can stand for more than a memory.
+_MOST: Final = 20_000_000
 
 
 def read(file: Path) -> list[Any]:
@@ -26,6 +29,8 @@ def parse(file: Path, text: str) -> list[Any]:
             found = [msgspec.json.decode(text)]
         except (msgspec.MsgspecError, RecursionError):  # YAML, or neither
             found = list(yaml.load_all(text, yaml.CSafeLoader))
+            if "*" in text:  # aliases
+                _written_out(found, {})
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise BadInput(f"{file}{line}: not YAML or JSON: {error.problem}") from None
@@ -35,3 +40,20 @@ def parse(file: Path, text: str) -> list[Any]:
     if not found:
         raise BadInput(f"{file}: empty")
     return found
+
+
+def _written_out(part: object, sizes: dict[int, int]) -> int:
+    """Return how many values *part* holds with its aliases written out; *sizes* are those known, by identity.
+
+    Raises `ValueError` where it is too many, or where an alias stands within what it names.
+    """
+    if not isinstance(part, dict | list):
+        return 1
+    size = sizes.get(id(part))
+    if size is None:
+        sizes[id(part)] = _MOST  # until it is known: what holds itself is too large
+        size = 1 + sum(_written_out(each, sizes) for each in (part.values() if isinstance(part, dict) else part))
+        sizes[id(part)] = size
+    if size >= _MOST:
+        raise ValueError("aliases that stand within themselves, or for too much")
+    return size

@@ -48,12 +48,22 @@ class _Affinity(_Wire):
     pod_anti_affinity: _PodAffinity | None = None
 
 
+class _Toleration(_Wire):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
 class _Spec(_Wire):
     affinity: _Affinity | None = None
     node_selector: dict[str, str] | None = None
+    node_name: str | None = None
+    tolerations: list[_Toleration] | None = None
 
 
 class _Metadata(_Wire):
+    name: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 

@@ -12,7 +12,6 @@ from pipeline.errors import SourceError
 from rules.advice import Json
 from rules.hosts import keys
 from rules.hosts.plan import Plan
-from rules.hosts.pods import pod_name
 
 GROUP: Final = "streams.ibm.com/v1alpha1"
 #: Marks those that are ours to change and remove.
@@ -40,7 +39,7 @@ def wanted(plan: Plan) -> list[Json]:
         if pool.size is not None:
             described["size"] = pool.size
         metadata = {
-            "name": pod_name(job.name, index),
+            "name": keys.pod_name(job.name, index),
             "namespace": job.namespace,
             "labels": {keys.JOB: job.name, MANAGER: OURS},
         }

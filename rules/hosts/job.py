@@ -8,11 +8,12 @@ import msgspec
 
 from pipeline.errors import BadInput
 from rules import shape
-from rules.hosts import clauses, program
+from rules.hosts import clauses, keys, program
 from rules.hosts.model import Job, Operator, Pe, PeId, Pool
 from rules.labels import legal_value
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_POOL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: The pool of every operator that names none.
 DEFAULT_POOL: Final = "$default"
 
@@ -64,7 +65,7 @@ def read(document: object, where: str) -> Job:
         known = {each.name: each for each in operators}
         pes = tuple(_pe(each, given.template, known, f"{where}: pes[{at}]") for at, each in enumerate(given.pes))
         _all_there(where, pes, known)
-    _check(where, pes, pools)
+    _check(where, given.job, pes, pools)
     return Job(
         name=given.job,
         namespace=given.namespace,
@@ -82,6 +83,8 @@ def _one_of(where: str, field: str, value: str, values: tuple[str, ...]) -> None
 
 
 def _pool(name: str, given: str | list[str], where: str) -> Pool:
+    if _POOL.fullmatch(name) is None:
+        raise BadInput(f"{where}: {name!r} is no name that host() could say")
     if isinstance(given, str):
         return clauses.pool(name, given, where)
     if not given:
@@ -109,15 +112,26 @@ def _all_there(where: str, pes: tuple[Pe, ...], known: Mapping[str, Operator]) -
         raise BadInput(f"{where}: pes: none holds operator {missing[0]} of the spl")
 
 
-def _check(where: str, pes: tuple[Pe, ...], pools: Mapping[str, Pool]) -> None:
+def _check(where: str, job: str, pes: tuple[Pe, ...], pools: Mapping[str, Pool]) -> None:
     ids: set[str] = set()
+    pods: dict[str, PeId] = {}
     holder: dict[str, PeId] = {}
     for number, pe in enumerate(pes):
         at = f"{where}: pes[{number}]"
         if str(pe.id) in ids or not str(pe.id) or not legal_value(str(pe.id)):
             raise BadInput(f"{at}.id: {pe.id!r} {'stands twice' if str(pe.id) in ids else 'cannot be in a label'}")
         ids.add(str(pe.id))
+        if not legal_value(f"{job}-{pe.id}"):
+            raise BadInput(
+                f"{at}.id: {pe.id!r}: {job}-{pe.id} is too long for a label, which has 63 characters at most"
+            )
         shape.check(pe.template, f"{at}.template")
+        if pe.template.get("kind") not in (None, "Pod"):
+            raise BadInput(f"{at}.template.kind: {pe.template['kind']!r}: a PE is a Pod")
+        pod = (pe.template.get("metadata") or {}).get("name") or keys.pod_name(job, pe.id)
+        if pod in pods:
+            raise BadInput(f"{at}: its pod is called {pod}, as that of PE {pods[pod]} is")
+        pods[pod] = pe.id
         for operator in pe.operators:
             if operator.name in holder:
                 raise BadInput(f"{at}: operator {operator.name} is in PE {holder[operator.name]} too")

@@ -15,6 +15,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 
 _LONGEST: Final = 63
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]+")
 _ENDS: Final = {"_": "u", ".": "d", "-": "d"}
 
 
@@ -61,3 +62,8 @@ def sanitised(operator: str) -> str:
     value = _ILLEGAL.sub("-", operator.replace("::", "."))[:_LONGEST]
     first, last = _ENDS.get(value[:1], ""), _ENDS.get(value[-1:], "")
     return f"{first}{value[: _LONGEST - len(first) - len(last)]}{last}"
+
+
+def pod_name(job: str, pe: int | str) -> str:
+    """Return the name of the pod of *pe*, the same each time, in the letters that names have."""
+    return _NOT_IN_NAMES.sub("-", f"{job}-{pe}".lower()).strip("-.")

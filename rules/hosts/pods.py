@@ -5,7 +5,6 @@ hold in whatever order pods start, the others are told of such nodes: those of t
 must be apart stay away.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -23,23 +22,17 @@ from rules.hosts.units import Spot, Unit
 
 _NAME: Final = "metadata.name"
 _WISH: Final = 100
-_ILLEGAL: Final = re.compile(r"[^a-z0-9.-]+")
 
 
 def manifest(job: Job, pe: Pe, rules: PodRules) -> Json:
     """Return the pod of *pe*: its template with *rules* merged into it."""
     metadata, spec = dict(pe.template.get("metadata") or {}), dict(pe.template.get("spec") or {})
-    metadata.setdefault("name", pod_name(job.name, pe.id))
+    metadata.setdefault("name", keys.pod_name(job.name, pe.id))
     metadata["namespace"] = job.namespace
     metadata["labels"] = {"app": "streams", **(metadata.get("labels") or {})}
     spec.setdefault("containers", [])
     pod = {"apiVersion": "v1", "kind": "Pod", **pe.template, "metadata": metadata, "spec": spec}
     return merge(pod, additions(rules.advised(), {}), prefix=None)
-
-
-def pod_name(job: str, pe: PeId) -> str:
-    """Return the name of the pod of *pe*, the same each time, in the letters that names have."""
-    return _ILLEGAL.sub("-", f"{job}-{pe}".lower()).strip("-.")
 
 
 def emitted(

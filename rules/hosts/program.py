@@ -14,6 +14,8 @@ from rules.hosts.model import Operator, Pe, Placement, Pool
 
 _OF_COMPOSITES: Final = ("param", "type", "graph", "config")
 _DEEP: Final = 64
+#: More than any job has: a short text can stand for billions, of composites that invoke the next one twice.
+_MOST: Final = 20_000
 
 
 @dataclass(slots=True)
@@ -64,6 +66,8 @@ def read(text: str, where: str) -> tuple[tuple[Operator, ...], dict[str, Pool]]:
     for each in composites.values():
         if each is not main and each.config.pools_at:
             cursor.fail(f"composite {each.name} is not the main one: only that has pools", each.config.pools_at)
+    if _size(main, composites, {}, 0) > _MOST:
+        cursor.fail(f"composite {main.name} holds more than {_MOST} operators", main.at)
     operators = tuple(_opened(cursor, main, composites, "", Placement(), 0))
     if not operators:
         cursor.fail("no operators", main.at)
@@ -92,6 +96,22 @@ def _main(cursor: Cursor, composites: Mapping[str, _Composite]) -> _Composite:
         last = [*composites.values()][-1]
         cursor.fail(f"which composite is the main one? {told or 'each is used by another'}", last.at)
     return named[0] if len(free) != 1 else free[0]
+
+
+def _size(composite: _Composite, composites: Mapping[str, _Composite], sizes: dict[str, int], deep: int) -> int:
+    """Return how many operators and composites *composite* opens to; *sizes* are those known.
+
+    Those that hold themselves are left to who opens them.
+    """
+    if deep > _DEEP:
+        return 0
+    if composite.name not in sizes:
+        sizes[composite.name] = 0
+        inner = (composites.get(each.kind) for each in composite.graph)
+        sizes[composite.name] = sum(
+            1 if each is None else 1 + _size(each, composites, sizes, deep + 1) for each in inner
+        )
+    return sizes[composite.name]
 
 
 def _opened(

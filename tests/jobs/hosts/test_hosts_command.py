@@ -113,6 +113,23 @@ def test_people_get_tables(files, capsys):
         (("hostPools", "hostpools"), "job.yaml: Object contains unknown field `hostpools`"),
         (("job: ex", "job: [ex"), "job.yaml, line"),
         (("job: ex", "---\njob: x\n---\njob: ex"), "job.yaml: holds 2 documents where one job should be"),
+        (("template: {", "template: &t {metadata: *t, "), "job.yaml: not YAML or JSON: aliases"),
+        (("spec: {", "spec: {tolerations: [5], "), "pod job.yaml: pes[0].template: Expected `object`, got `int`"),
+        (
+            ("template: {", "template: {kind: Deployment, "),
+            "job.yaml: pes[0].template.kind: 'Deployment': a PE is a Pod",
+        ),
+        (("job: ex", "job: " + 62 * "x"), "job.yaml: pes[0].id: 0: xxx"),
+        (("id: sink", "id: '0.'"), "job.yaml: pes[2].id: '0.' cannot be in a label"),
+        (
+            ("id: sink", "id: A\n  operators: []\n- id: a"),
+            "job.yaml: pes[3]: its pod is called ex-a, as that of PE A is",
+        ),
+        (
+            ("namespace: team", "template: {metadata: {name: p}}"),
+            "job.yaml: pes[2]: its pod is called p, as that of PE 1 is",
+        ),
+        (("MyPool:", "My-Pool:"), "job.yaml: hostPools.My-Pool: 'My-Pool' is no name that host() could say"),
     ],
 )
 def test_a_job_that_cannot_be_read_is_exit_2_and_one_line(files, capsys, change, said):
@@ -131,6 +148,11 @@ def test_a_job_that_cannot_be_read_is_exit_2_and_one_line(files, capsys, change,
         ('{"items": [{"metadata": {}}]}', "nodes.json: node without a name"),
         ('{"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "a"}}]}', "nodes.json: node a stands twice"),
         ("[3]", "nodes.json: a int where a Kubernetes object should be"),
+        ("&a\n- *a", "nodes.json: not YAML or JSON: aliases"),
+        (
+            "a0: &a0 [x, x]\n" + "".join(f"a{at}: &a{at} [*a{at - 1}, *a{at - 1}]\n" for at in range(1, 60)),
+            "nodes.json: not YAML or JSON: aliases",
+        ),
     ],
 )
 def test_nodes_that_cannot_be_read_are_exit_2_and_one_line(files, capsys, nodes, said):
@@ -139,6 +161,16 @@ def test_nodes_that_cannot_be_read_are_exit_2_and_one_line(files, capsys, nodes,
     assert code == 2
     assert err.startswith(f"colocate: {said}")
     assert err.count("\n") == 1
+
+
+def test_aliases_are_written_out(files, capsys):
+    (files / "job.yaml").write_text(
+        JOB.replace("template: {", "template: &t {").replace("- id: 1", "- id: 1\n  template: *t")
+    )
+    code, out, _ = run(capsys, "apply", "-f", "job.yaml", "--nodes", "nodes.json", "-o", "json")
+    assert code == 0
+    containers = [each["manifest"]["spec"]["containers"] for each in json.loads(out)["pods"]]
+    assert containers[0] == containers[1] == [{"name": "pe", "image": "example"}]
 
 
 def test_create_asks_the_cluster_itself(files, capsys):

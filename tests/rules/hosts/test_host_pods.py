@@ -6,7 +6,6 @@ import kubernetes_validate
 import pytest
 
 from rules.hosts import keys
-from rules.hosts.pods import pod_name
 from rules.labels import legal_value
 from tests.support.hosting import host, hosts, job, manifests, own_labels, placed
 from tests.support.placements import placements, schedulable
@@ -165,5 +164,5 @@ def test_pods_that_have_the_fewest_nodes_to_go_to_come_first():
 
 
 def test_names_of_pods():
-    assert pod_name("ex", 0) == "ex-0"
-    assert pod_name("My_Job", "Pe.1") == "my-job-pe.1"
+    assert keys.pod_name("ex", 0) == "ex-0"
+    assert keys.pod_name("My_Job", "Pe.1") == "my-job-pe.1"

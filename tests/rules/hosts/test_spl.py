@@ -257,3 +257,13 @@ def test_a_job_that_cannot_be_read_is_one_line_that_names_the_field(document, sa
         read(document, "job.yaml")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("last", ["() as Z = F() {}", ""])
+def test_a_short_text_of_too_many_operators_is_an_error(last):
+    """Forty composites, each of which invokes the next one twice."""
+    text = "".join(
+        f"composite C{at} {{ graph () as A = C{at + 1}() {{}} () as B = C{at + 1}() {{}} }}\n" for at in range(40)
+    )
+    with pytest.raises(BadInput, match=r"spl: line 1, column 11: composite C0 holds more than 20000 operators"):
+        program.read(f"{text} composite C40 {{ graph {last} }}", "spl")
