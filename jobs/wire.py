@@ -202,40 +202,27 @@ def _kubernetes_source(
 _Usage = Callable[[PrometheusClient, PrometheusSettings, Window, timedelta, Mapping[str, str]], Batch]
 
 
-def _usage_of_nodes(
-    client: PrometheusClient,
-    settings: PrometheusSettings,
-    window: Window,
-    step: timedelta,
-    addresses: Mapping[str, str],
-) -> Batch:
-    return usage_nodes.collect(
-        client,
-        window,
-        step=step,
-        queries=settings.queries,
-        match=settings.match,
-        addresses=addresses,
-        node_labels=settings.node_label,
-    )
+def _by_address(collect: Callable[..., Batch]) -> _Usage:
+    """Hand a collector of node_exporter's series what names their nodes."""
 
+    def usage(
+        client: PrometheusClient,
+        settings: PrometheusSettings,
+        window: Window,
+        step: timedelta,
+        addresses: Mapping[str, str],
+    ) -> Batch:
+        return collect(
+            client,
+            window,
+            step=step,
+            queries=settings.queries,
+            match=settings.match,
+            addresses=addresses,
+            node_labels=settings.node_label,
+        )
 
-def _usage_of_drives(
-    client: PrometheusClient,
-    settings: PrometheusSettings,
-    window: Window,
-    step: timedelta,
-    addresses: Mapping[str, str],
-) -> Batch:
-    return usage_drives.collect(
-        client,
-        window,
-        step=step,
-        queries=settings.queries,
-        match=settings.match,
-        addresses=addresses,
-        node_labels=settings.node_label,
-    )
+    return usage
 
 
 def _usage_of_pods(
@@ -249,7 +236,11 @@ def _usage_of_pods(
 
 
 #: One line a collector of usage, by the scope of its rows.
-_USAGE: Mapping[str, _Usage] = {"node": _usage_of_nodes, "pod": _usage_of_pods, "drive": _usage_of_drives}
+_USAGE: Mapping[str, _Usage] = {
+    "node": _by_address(usage_nodes.collect),
+    "pod": _usage_of_pods,
+    "drive": _by_address(usage_drives.collect),
+}
 
 
 @contextmanager
