@@ -158,12 +158,13 @@ def _checked(file: Path, manifest: Mapping[str, Any]) -> None:
         pod = pod.get(step) if isinstance(pod, Mapping) else None
     if not isinstance(pod, Mapping):
         return
-    pod = plain(pod)
+    metadata = manifest.get("metadata")
+    name = str(metadata.get("name")) if isinstance(metadata, Mapping) else "without a name"
     try:
-        objects.pod_of(pod)
-        shape.check(pod, str((manifest.get("metadata") or {}).get("name")))
+        objects.pod_of(plain(pod))
+        shape.check(plain(pod), name)
     except BadInput as error:
-        raise BadInput(f"{file}: {kind}: {error}") from None
+        raise BadInput(f"{file}: {kind} {name}: {error}") from None
 
 
 def plain(value: Any) -> Any:

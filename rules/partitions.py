@@ -44,12 +44,13 @@ def render(partition: Partition, clusters: Sequence[str]) -> dict[str, Any]:
     """Return the candidates of one app over *clusters*.
 
     Where scores tell the allowed clusters apart, they are listed with the best first; where all are as good, the
-    shorter of both lists stands in the order of *clusters*.
+    shorter of both lists stands in the order of *clusters*, the allow list where they are level. An empty list is as
+    long as one name: a cluster that is the only one is said by its name.
     """
     best = partition.combined.best
     scores = partition.combined.scores[best]
     rendered: dict[str, Any] = {COUNT: partition.count}
-    if (scores == scores[:1]).all() and len(clusters) - len(best) < len(best):
+    if (scores == scores[:1]).all() and max(1, len(clusters) - len(best)) < len(best):
         rest = np.ones(len(clusters), dtype=np.bool_)
         rest[best] = False
         rendered["deny"] = [clusters[number] for number in np.flatnonzero(rest).tolist()]

@@ -106,9 +106,9 @@ def _spec(manifest: MutableMapping[str, Any], what: str) -> MutableMapping[str, 
     if kind != "Pod" and kind not in TEMPLATES:
         raise Contradiction(f"{what}: kind {kind} has no pods that are known; there are Pod, {', '.join(TEMPLATES)}")
     path = (*TEMPLATES.get(kind, ()), "spec")
-    found: Any = manifest
+    found = manifest
     for step in path:
-        found = found.get(step) if isinstance(found, Mapping) else None
-    if not isinstance(found, MutableMapping):
-        raise Contradiction(f"{what}: {'.'.join(path)}: missing or no object")
+        if not isinstance(found.get(step), MutableMapping):
+            raise Contradiction(f"{what}: {'.'.join(path)}: missing or no object")
+        found = pods.own(found, step)
     return found

@@ -25,6 +25,8 @@ Index = npt.NDArray[np.intp]
 
 #: Of a node that does not say how many pods it takes.
 _ANY: Final = 2**31
+#: More than any intent can ask for (`amounts`); what nodes and pods claim beyond it counts as this much.
+_MOST: Final = 2.0**53
 _KEEPING_OUT: Final = ("NoSchedule", "NoExecute")
 _LABELS: Final = msgspec.json.Decoder(dict[str, str])
 _AMOUNTS: Final = msgspec.json.Decoder(dict[str, float])
@@ -102,12 +104,12 @@ def _free(node: Node, held: Mapping[str, float], resource: str) -> int:
     if resource == "pods" and resource not in node.allocatable:
         return _ANY
     there = node.allocatable.get(resource, 0.0)
-    return max(0, _whole(resource, there) - int(held.get(resource, 0.0)))
+    return max(0, _whole(resource, there) - int(min(held.get(resource, 0.0), _MOST)))
 
 
 def _whole(resource: str, amount: float) -> int:
     """Round what a node has down, but for the dust of binary fractions."""
-    return int((amount * 1000.0 if resource == "cpu" else amount) + 1e-6)
+    return int(min((amount * 1000.0 if resource == "cpu" else amount) + 1e-6, _MOST))
 
 
 def of_view(cluster: str, nodes: Nodes) -> Fleet:
@@ -118,7 +120,7 @@ def of_view(cluster: str, nodes: Nodes) -> Fleet:
         usable &= clean[nodes.taint_of]
     rows = np.flatnonzero(usable)
     free = {
-        name: np.maximum(0, np.floor((amount[rows] * 1000.0 if name == "cpu" else amount[rows]) + 1e-6)).astype(
+        name: np.clip(np.floor((amount[rows] * 1000.0 if name == "cpu" else amount[rows]) + 1e-6), 0.0, _MOST).astype(
             np.int64
         )
         for name, amount in nodes.free.items()
@@ -189,7 +191,7 @@ def _held(snapshot: Snapshot, nodes: pa.Table) -> dict[str, Whole]:
     found = {"pods": np.bincount(of_row[known], minlength=len(nodes)).astype(np.int64)}
     for name, column, scale in (("cpu", "cpu_request_cores", 1000.0), ("memory", "memory_request_bytes", 1.0)):
         asked = np.ceil(np.nan_to_num(placed[column].to_numpy()) * scale - 1e-6)
-        found[name] = np.bincount(of_row[known], asked[known], len(nodes)).astype(np.int64)
+        found[name] = np.minimum(np.bincount(of_row[known], asked[known], len(nodes)), _MOST).astype(np.int64)
     return found
 
 

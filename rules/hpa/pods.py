@@ -1,5 +1,6 @@
 """The action on one pod specification: what its containers request, where it may run; all of it or nothing."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final
 
@@ -45,17 +46,30 @@ def apply(spec: MutableMapping[str, Any], needs: Needs, text: Callable[[str], st
     Node labels go into the nodeSelector, and what else is there stays as it is. A second time changes nothing. *text*
     makes the values that are written.
     """
-    for each in containers(spec):
-        for resource, (least, most) in needs.containers.get(str(each.get("name")), {}).items():
-            _set(each, _REQUESTS, resource, least, text)
-            if most is not None:
-                _set(each, _LIMITS, resource, most, text)
+    listed = own(spec, "containers") if needs.containers else []
+    for number, each in enumerate(listed):
+        wanted = needs.containers.get(str(each.get("name"))) if isinstance(each, Mapping) else None
+        if not wanted:
+            continue
+        resources = own(own(listed, number), "resources")
+        for side in (_REQUESTS, _LIMITS):
+            _set(resources, side, wanted, f"container {each.get('name')}", text)
     if needs.labels:
-        if not isinstance(spec.get("nodeSelector"), MutableMapping):
-            spec["nodeSelector"] = {}
+        selector = own(spec, "nodeSelector")
         for key, value in needs.labels.items():
-            if spec["nodeSelector"].get(key) != value:
-                spec["nodeSelector"][key] = text(value)
+            if selector.get(key) != value:
+                selector[key] = text(value)
+
+
+def own(parent: Any, key: Any) -> Any:
+    """Give *parent* a mapping or list of its own at *key* and return it.
+
+    What stands there may be shared: aliases of YAML stand for one object in several places. Where nothing stands, a
+    mapping is begun.
+    """
+    there = parent.get(key) if isinstance(parent, Mapping) else parent[key]
+    parent[key] = found = {} if there is None else copy.copy(there)
+    return found
 
 
 def containers(spec: Mapping[str, Any]) -> Iterator[MutableMapping[str, Any]]:
@@ -65,17 +79,21 @@ def containers(spec: Mapping[str, Any]) -> Iterator[MutableMapping[str, Any]]:
 
 
 def _set(
-    container: MutableMapping[str, Any], side: str, resource: str, counted: int, text: Callable[[str], str]
+    resources: MutableMapping[str, Any],
+    side: str,
+    wanted: Mapping[str, tuple[int, int | None]],
+    container: str,
+    text: Callable[[str], str],
 ) -> None:
-    resources = container.get("resources")
-    if not isinstance(resources, MutableMapping):
-        container["resources"] = resources = {}
-    stated = resources.get(side)
-    if not isinstance(stated, MutableMapping):
-        resources[side] = stated = {}
-    where = f"container {container.get('name')}: resources.{side}.{resource}"
-    if resource not in stated or amounts.stated(resource, stated[resource], where) != counted:
-        stated[resource] = text(amounts.text(resource, counted))
+    both = {name: least if side == _REQUESTS else most for name, (least, most) in wanted.items()}
+    asked = {name: counted for name, counted in both.items() if counted is not None}
+    if not asked:
+        return
+    standing = own(resources, side)
+    for name, counted in asked.items():
+        where = f"{container}: resources.{side}.{name}"
+        if name not in standing or amounts.stated(name, standing[name], where) != counted:
+            standing[name] = text(amounts.text(name, counted))
 
 
 def _admitted(spec: Mapping[str, Any], key: str, value: str) -> bool:

@@ -49,6 +49,11 @@ def test_of_equal_clusters_the_shorter_list_is_written(allowed, expected):
     assert render(partition("a", *allowed, count=2), CLUSTERS) == {"replication-count": 2, **expected}
 
 
+def test_the_only_cluster_is_said_by_its_name():
+    found = combine([Opinion("sizes", Candidates.named(True, [0], 1), np.zeros(1))], 1)
+    assert render(Partition("a", found), ("A",)) == {"replication-count": 1, "allow": ["A"]}
+
+
 @given(st.sets(st.sampled_from(CLUSTERS)), st.booleans())
 def test_both_forms_denote_the_same_set(names, ranked):
     written = partition("a", *sorted(names), scores=(1.0, 2.0, 3.0, 4.0) if ranked else (0.0,) * 4)

@@ -182,6 +182,16 @@ def test_what_is_not_changed_keeps_its_words_and_a_second_time_its_bytes(capsys:
     assert ran(capsys, "apply", *arguments, "-m", "once.yaml")[1] == once
 
 
+def test_aliases_of_yaml_carry_nothing_to_other_containers(capsys: pytest.CaptureFixture[str]) -> None:
+    written("intents.yaml", *intents(allocatable("cpu", 4)))
+    shared = WEB.replace("          resources:\n", "          resources: &r\n")
+    written("web.yaml", shared.replace("          image: y\n", "          image: y\n          resources: *r\n"))
+    code, out, _ = ran(capsys, "apply", "-f", "intents.yaml", "-m", "web.yaml", "--cluster", "A")
+    assert code == 0
+    containers = yaml.safe_load(out)["spec"]["template"]["spec"]["containers"]
+    assert [each["resources"]["requests"]["cpu"] for each in containers] == ["4", "100m"]
+
+
 def test_several_files_are_taken_after_one_option(capsys: pytest.CaptureFixture[str]) -> None:
     first, *others = intents(allocatable("cpu", 4))
     written("i.yaml", first)
@@ -254,7 +264,7 @@ def test_wrong_intents_are_one_line_that_names_the_file(
     ("manifest", "said"),
     [
         ("a: b: c", "web.yaml, line 1: not YAML or JSON"),
-        (WEB.replace("100m", "16g"), "resources.requests.cpu"),
+        (WEB.replace("100m", "16g"), "Deployment web: pod /: spec.containers[main].resources.requests.cpu"),
         (WEB.replace("      containers:", "      nodeSelector: [a]\n      containers:"), "nodeSelector"),
         (WEB + "kind: Twice\n", "not YAML or JSON"),
     ],

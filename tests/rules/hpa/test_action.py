@@ -154,6 +154,20 @@ def test_case_18_each_kind_is_changed_where_its_pods_are(kind: str) -> None:
     kubernetes_validate.validate(after, "1.31", strict=True)
 
 
+def test_what_shares_an_object_with_the_container_is_not_changed() -> None:
+    """As aliases of YAML do: requests with another container, and a template with another Deployment."""
+    shared = {"requests": {"memory": "1Gi"}}
+    web = manifest("Deployment", "web", {"name": "main", "resources": shared}, {"name": "side", "resources": shared})
+    other = {**web, "metadata": {"name": "other"}}
+    who = consumer(allocatable("cpu", 4, 4), label("fast", "yes"))
+    [one, another] = apply([web, other], [who], "A", nothing).manifests
+    resources = [each["resources"] for each in pod_of(one)["containers"]]
+    assert resources == [{"requests": {"memory": "1Gi", "cpu": "4"}, "limits": {"cpu": "4"}}, shared]
+    assert pod_of(one)["nodeSelector"] == {"fast": "yes"}
+    assert another == other
+    assert shared == {"requests": {"memory": "1Gi"}}
+
+
 def test_case_18_lists_and_several_documents_are_opened() -> None:
     documents = [manifest("Service", "web"), {"kind": "List", "items": [manifest(), manifest("Job", "batch")]}]
     who = (consumer(allocatable("cpu", 1)), consumer(allocatable("cpu", 2), kind="Job", object="batch", name="c2"))

@@ -92,6 +92,8 @@ def test_case_11_the_order_of_requirements_is_nothing(order: int) -> None:
 
 def test_case_12_a_consumer_without_requirements_is_no_constraint() -> None:
     assert placed(fleet(A=[node("n1", cpu=8)])) == ["A"]
+    written = place(intents(consumer()), fleet(A=[node("n1", cpu=8)])).candidates()
+    assert written == {"app": {"replication-count": 1, "allow": ["A"]}}
 
 
 def _denying(rule: str, clusters: Fleet, *names: str) -> Advice:
@@ -251,6 +253,14 @@ def test_the_best_combination_of_wishes_counts() -> None:
         C=[node("n1", {"kind": "x"}, cpu=4)],
     )
     assert place(intents(who), clusters).scores() == {"app": {"C": 13, "A": 10, "B": 8}}
+
+
+def test_nodes_and_pods_that_claim_more_than_any_number_holds_are_counted() -> None:
+    boundless = node("n", cpu=1e300, gpu=1e30, mem=2.0**80)
+    asked = consumer(allocatable("cpu", 1000), allocatable("memory", "1T"), allocatable("nvidia.com/gpu", 8))
+    assert allowed(place(intents(asked), fleet(A=[boundless], B=[node("n", cpu=1)]))) == ["A"]
+    full = _cluster([node("n1", cpu=8)], _pod("Running", "1e300"))
+    assert place(intents(consumer(allocatable("cpu", 1))), full).unsatisfied
 
 
 def test_the_shorter_form_is_told_where_all_rank_equal() -> None:
