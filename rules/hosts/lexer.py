@@ -18,6 +18,8 @@ _TOKEN: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0"}
 _OPEN, _CLOSE = "([{", ")]}"
+#: Reading takes seconds for a mebibyte, and a service must not be kept by what somebody posts.
+_LONGEST: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Cursor:
     """Reads the tokens of *text*; errors are `BadInput` and say *where*, the line and the column."""
 
     def __init__(self, text: str, where: str) -> None:
+        if len(text) > _LONGEST:
+            raise BadInput(f"{where}: longer than {_LONGEST} characters")
         self.where = where
         self._tokens = self._scan(text)
         self._at = 0

@@ -267,3 +267,8 @@ def test_a_short_text_of_too_many_operators_is_an_error(last):
     )
     with pytest.raises(BadInput, match=r"spl: line 1, column 11: composite C0 holds more than 20000 operators"):
         program.read(f"{text} composite C40 {{ graph {last} }}", "spl")
+
+
+def test_a_text_longer_than_any_program_is_an_error():
+    with pytest.raises(BadInput, match=r"^spl: longer than 1048576 characters$"):
+        program.read(1024 * 1024 * "(" + ")", "spl")
