@@ -49,6 +49,6 @@ def _reconciled(
     actions = found.changes(seen)
     nodes = changing.nodes(client, actions, seen)
     pools = hostpools.changes(client, found.plan) or []
-    Ledger().carry_out([*nodes, *pools])
-    stored.keep(store, known.cluster, found.plan, known.document, at)
+    storing = stored.change(store, known.cluster, found.plan, known.document, at, known, again=True)
+    Ledger().carry_out([*nodes, *pools, storing])  # stored last: who released the job meanwhile is not undone
     return Reconciled(known.job, "changed" if nodes or pools else "ok", len(nodes))

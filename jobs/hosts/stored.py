@@ -11,7 +11,8 @@ import structlog
 
 from featurestore.store import control
 from featurestore.store.control import Control
-from pipeline.errors import BadInput
+from jobs.hosts.changing import Change
+from pipeline.errors import BadInput, Temporary
 from rules.hosts.model import Job
 from rules.hosts.plan import Plan
 from rules.hosts.podrules import HostRules, PodRules
@@ -31,8 +32,13 @@ class StoredJob(msgspec.Struct, frozen=True):
     rules: Mapping[str, PodRules]
 
 
-def keep(store: Control, cluster: str, plan: Plan, document: object, at: datetime) -> None:
-    """Store *plan*; a job that is stored as it is stays untouched. Raises `BadInput` as `known` does."""
+def keep(
+    store: Control, cluster: str, plan: Plan, document: object, at: datetime, instead_of: StoredJob | None = None
+) -> None:
+    """Store *plan*; a job that is stored as it is stays untouched. Raises `BadInput` as `known` does.
+
+    With *instead_of*, raises `Temporary` where another is stored by now, or none.
+    """
     job = plan.job
     rules = {str(pe): replace(rules, freedom=()) for pe, rules in plan.rules.items()}  # that counts nodes
     made = StoredJob(cluster, job.name, job.namespace, document, plan.pools, rules)
@@ -40,11 +46,44 @@ def keep(store: Control, cluster: str, plan: Plan, document: object, at: datetim
 
     def write(con: sqlite3.Connection) -> None:
         found = control.get(con, KIND, _name(cluster, job.name))
-        _same_namespace(None if found is None else _read(found.body), job)
+        there = None if found is None else _read(found.body)
+        _same_namespace(there, job)
+        if instead_of is not None and there != instead_of:
+            raise Temporary("control store", "changed", f"job {job.name}: submitted or released meanwhile")
         if found is None or found.body != body:
             control.put(con, KIND, _name(cluster, job.name), body, at)
 
     store.write(write)
+
+
+def change(
+    store: Control,
+    cluster: str,
+    plan: Plan,
+    document: object,
+    at: datetime,
+    before: StoredJob | None,
+    *,
+    again: bool = False,
+) -> Change:
+    """Return the change that stores *plan* as `keep` does, and back to what was stored *before*.
+
+    With *again* it is not made unless that is stored still.
+    """
+    name = _name(cluster, plan.job.name)
+
+    def do(dry: bool) -> None:
+        if not dry:
+            keep(store, cluster, plan, document, at, before if again else None)
+
+    def undo() -> None:
+        if before is None:
+            forget(store, cluster, plan.job.name)
+        else:
+            body = msgspec.json.decode(msgspec.json.encode(before))
+            store.write(lambda con: control.put(con, KIND, name, body, at))
+
+    return Change("stored job", do, undo)
 
 
 def known(store: Control, cluster: str, job: Job) -> StoredJob | None:

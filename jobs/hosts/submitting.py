@@ -11,7 +11,7 @@ import msgspec
 from featurestore.store.control import Control
 from jobs.hosts import changing, hostpools, reading, stored
 from jobs.hosts.answering import Answer, answer
-from jobs.hosts.changing import Change, Ledger
+from jobs.hosts.changing import Ledger
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import BadInput, SourceError, Temporary
 from rules.advice import Json
@@ -88,12 +88,8 @@ def _created(client: KubernetesClient, store: Control, given: Submission, found:
     new = _new_pods(client, given.job, found)
     pools = hostpools.changes(client, found.plan)
     nodes = changing.nodes(client, actions, seen)
-    plan, before = found.plan, stored.get(store, given.cluster, given.job.name)
-    storing = Change(
-        "stored job",
-        lambda dry: None if dry else stored.keep(store, given.cluster, plan, given.document, given.at),
-        lambda: stored.forget(store, given.cluster, given.job.name) if before is None else None,
-    )
+    before = stored.get(store, given.cluster, given.job.name)
+    storing = stored.change(store, given.cluster, found.plan, given.document, given.at, before)
     Ledger().carry_out([*nodes, *(pools or ()), storing, *(changing.pod(client, each) for each in new)])
     warning = f"the cluster has no kind HostPool: its pools are stored in {store.path} alone"
     return Done(found, len(new), len(actions), warning if pools is None and given.job.pools else "")

@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from featurestore.store import control
 from featurestore.store.control import Control
 from jobs.cli import main
 from jobs.config import HostsSettings
+from jobs.hosts.reconciling import reconcile
 from jobs.service.hostbodies import HostConstraints
 from jobs.service.hosts import HostJobs
 from pipeline.clients.kubernetes import KubernetesClient
@@ -282,6 +284,24 @@ def test_submitting_again_changes_nothing_and_nodes_are_brought_back(streams: St
     node = streams.get(f"{NODES}/{chosen}")
     assert node["metadata"]["labels"][member] == streams.job
     assert [taint["value"] for taint in node["spec"]["taints"]] == [streams.job]
+
+
+def test_a_job_that_is_released_while_nodes_are_brought_back_stays_released(streams: Streams) -> None:
+    node = streams.node("a")
+    pools = {"Own": f'createPool({{size=1u, tags=["{streams.job}"]}}, Sys.Exclusive)'}
+    streams.create("host(Own)", hostPools=pools)
+    streams.remove_pods()
+    # one that sorts before it and is reconciled first
+    client, store = KubernetesClient(kubeconfig=streams.cluster.kubeconfig), Control(streams.store)
+    first = {"job": "a-first", "pes": []}
+    assert isinstance(HostJobs(store, "c1", HostsSettings(), lambda: client).submit(first), HostConstraints)
+    steps = reconcile(client, store, "c1", datetime.now(UTC), timedelta(seconds=5))
+    assert next(steps).job == "a-first"
+    assert streams.run("release", streams.job)[0] == 0
+    assert [(each.outcome, "meanwhile" in each.why) for each in steps] == [("failed", True)]
+    assert "taints" not in streams.get(f"{NODES}/{node}")["spec"]
+    assert [each.name for each in streams.stored()] == ["c1/a-first"]
+    assert streams.get(f"{POOLS}?labelSelector=streams.ibm.com/job={streams.job}")["items"] == []
 
 
 def _state(streams: Streams) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from jobs.config import Settings
 from jobs.hosts import stored
 from jobs.hosts.changing import Change, Ledger
 from jobs.supervisor.schedule import plan
-from pipeline.errors import BadInput, Permanent
+from pipeline.errors import BadInput, Permanent, Temporary
 from rules.hosts.podrules import of_pod
 from tests.support.hosting import hosts, job, placed
 
@@ -99,6 +99,35 @@ def test_a_stored_job_that_cannot_be_read_costs_only_itself(store):
     stored.keep(store, "c1", placed(job(""), hosts("n1")), {}, AT)
     store.write(lambda con: control.put(con, stored.KIND, "c1/old", {"job": "old", "was": "otherwise"}, AT))
     assert [each.job for each in stored.every(store, "c1")] == ["ex"]
+
+
+def test_a_job_that_was_released_or_submitted_meanwhile_is_not_stored_over(store):
+    old = placed(job('host("n1")'), hosts("n1", "n2"))
+    stored.keep(store, "c1", old, {"was": 1}, AT)
+    known = stored.get(store, "c1", "ex")
+    stored.keep(store, "c1", old, {"was": 2}, AT)
+    with pytest.raises(Temporary, match="job ex: submitted or released meanwhile"):
+        stored.keep(store, "c1", old, {"was": 1}, AT, instead_of=known)
+    assert stored.get(store, "c1", "ex").document == {"was": 2}
+    stored.forget(store, "c1", "ex")
+    with pytest.raises(Temporary, match="job ex: submitted or released meanwhile"):
+        stored.keep(store, "c1", old, {"was": 1}, AT, instead_of=known)
+    assert stored.get(store, "c1", "ex") is None
+
+
+def test_a_job_that_could_not_be_submitted_anew_is_stored_as_before(store):
+    def submit(host, document):
+        plan = placed(job(f'host("{host}")'), hosts("n1", "n2"))
+        fails = World(make="pod").change("pod")
+        with pytest.raises(Permanent):
+            Ledger().carry_out([stored.change(store, "c1", plan, document, AT, stored.get(store, "c1", "ex")), fails])
+
+    submit("n1", {"was": 1})
+    assert stored.get(store, "c1", "ex") is None
+    stored.keep(store, "c1", placed(job('host("n1")'), hosts("n1", "n2")), {"was": 1}, AT)
+    before = stored.get(store, "c1", "ex")
+    submit("n2", {"was": 2})
+    assert stored.get(store, "c1", "ex") == before
 
 
 def test_a_store_that_is_not_there_is_not_made(store):
