@@ -16,9 +16,23 @@ from pipeline.errors import BadInput
 if TYPE_CHECKING:
     from pipeline.clients.kubernetes import KubernetesClient
 
-_JOB = Annotated[str, typer.Argument(metavar="JOB", help="name of the stream job")]
+
+def _job_name(value: str | None) -> str | None:
+    """Refuse, as a parameter, what no job can be named."""
+    from jobs.regions import names
+
+    return value if value is None else names.job(value, "job")
+
+
+def _namespace_name(value: str | None) -> str | None:
+    from jobs.regions import names
+
+    return value if value is None else names.namespace(value, "--namespace")
+
+
+_JOB = Annotated[str, typer.Argument(metavar="JOB", help="name of the stream job", callback=_job_name)]
 _INDEX = Annotated[int, typer.Argument(metavar="REGION", help="index of the region", min=0)]
-_NAMESPACE = Annotated[str, typer.Option("--namespace", "-n", help="namespace of the job")]
+_NAMESPACE = Annotated[str, typer.Option("--namespace", "-n", help="namespace of the job", callback=_namespace_name)]
 _CLUSTER = Annotated[str | None, typer.Option("--cluster", help="name of the cluster; default: the only one")]
 _URL = Annotated[str | None, typer.Option("--url", help="the operator's; default: its service, by the API server")]
 
@@ -35,7 +49,9 @@ def register(app: typer.Typer) -> None:
 def apply(
     context: typer.Context,
     file: Annotated[Path, typer.Option("--file", "-f", help="the job, YAML or JSON")],
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="default: the file's")] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="default: the file's", callback=_namespace_name)
+    ] = None,
     cluster: _CLUSTER = None,
     output: Output = Format.table,
 ) -> None:
@@ -50,8 +66,10 @@ def apply(
 
 def list_(
     context: typer.Context,
-    job: Annotated[str | None, typer.Option("--job", help="only of this job")] = None,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="default: all")] = None,
+    job: Annotated[str | None, typer.Option("--job", help="only of this job", callback=_job_name)] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="default: all", callback=_namespace_name)
+    ] = None,
     cluster: _CLUSTER = None,
     output: Output = Format.table,
 ) -> None:
@@ -110,7 +128,10 @@ def drain(
     url: _URL = None,
     cluster: _CLUSTER = None,
 ) -> None:
-    """Have an operator-driven region drain; a periodic one drains by itself."""
+    """Have an operator-driven region drain, as if its operator had asked; a periodic one drains by itself.
+
+    PEs are not told: the operator itself begins the drain. Without it the drain times out and the region is reset.
+    """
     from jobs.regions import reading
 
     client = _client(context, cluster)
@@ -129,9 +150,14 @@ def drain(
 
 def serve(
     context: typer.Context,
-    job: Annotated[str, typer.Option("--job", envvar="STREAMS_JOB_NAME", help="name of the stream job")],
+    job: Annotated[
+        str, typer.Option("--job", envvar="STREAMS_JOB_NAME", help="name of the stream job", callback=_job_name)
+    ],
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", envvar="MY_POD_NAMESPACE", help="namespace of the job")
+        str,
+        typer.Option(
+            "--namespace", "-n", envvar="MY_POD_NAMESPACE", help="namespace of the job", callback=_namespace_name
+        ),
     ] = "default",
     host: Annotated[str, typer.Option("--host", help="address to listen on; default: all")] = "",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="of the REST interface")] = 10000,
@@ -147,7 +173,7 @@ def serve(
         ),
     ] = None,
     lease: Annotated[
-        float, typer.Option("--lease", min=1.0, help="seconds until another operator may take over")
+        float, typer.Option("--lease", min=1.0, max=3600.0, help="seconds until another operator may take over")
     ] = 15.0,
     cluster: _CLUSTER = None,
 ) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from jobs.regions import paths
 from jobs.regions.job import Job
 from jobs.regions.resources import Api
-from pipeline.errors import BadInput, Permanent, SourceError
+from pipeline.errors import Permanent, SourceError
 from pipeline.records import Listing
 from rules.regions.resource import API_VERSION, OPERATOR, REGION, wire
 
@@ -48,28 +48,15 @@ def apply(cluster: Cluster, job: Job, namespace: str) -> Iterator[Applied]:
         if name not in wanted:
             cluster.send("DELETE", f"{path}/{name}")
             yield Applied(REGION, name, namespace, "deleted")
-    spec = {"jobName": job.name, "numRegions": len(wanted), "jobId": owner["uid"], **_asked(job)}
+    spec = {"jobName": job.name, "numRegions": len(wanted), "jobId": owner["uid"], **job.operator}
     operator = _object(OPERATOR, paths.operator_name(job.name), owner, job, spec, {})
     outcome = _put(cluster, paths.operators(namespace), operator)
     yield Applied(OPERATOR, paths.operator_name(job.name), namespace, outcome)
 
 
-def _asked(job: Job) -> dict[str, Any]:
-    """What the job says of its operator, with the defaults of the resource."""
-    spec = job.document.get("spec") or {}
-    given = spec.get("consistentRegionOperator") or {}
-    if not isinstance(given, Mapping):
-        raise BadInput(f"Job {job.name}: spec.consistentRegionOperator: not a mapping")
-    known = {key: given[key] for key in ("logLevel", "imagePullPolicy", "imagePullSecret") if key in given}
-    return {"imagePullPolicy": "Always", "logLevel": "info", **known}
-
-
 def _owner(cluster: Cluster, job: Job, namespace: str) -> dict[str, Any]:
     """The job as the cluster has it; one that it does not have is created as the file says."""
     path = paths.jobs(namespace)
-    version = job.document.get("apiVersion")
-    if version != API_VERSION:
-        raise BadInput(f"Job {job.name}: apiVersion: {version!r}; {API_VERSION} is needed")
     created = False
     try:
         raw = cluster.get(f"{path}/{job.name}")

@@ -173,7 +173,10 @@ class Consumer:
 
     def _settle(self, held: Held) -> None:
         """Try to write what is not written yet; act, and go on with what waited for it."""
+        # Set until its outcome is known: a failure that nobody foresaw must not leave the region waiting for ever.
+        self._deadlines.set(("write", held.index), self._clock() + _PAUSES[1], None)
         wrote = self._ledger.write(held)
+        self._deadlines.drop(("write", held.index))
         if wrote is Wrote.GONE:
             self._forget(held)
         elif wrote is Wrote.LATER:

@@ -8,22 +8,31 @@ from typing import Any
 from msgspec.structs import replace
 
 from jobs import documents
+from jobs.regions import names
 from pipeline.errors import BadInput
 from rules.regions.region import RegionSpec
-from rules.regions.resource import spec_of
+from rules.regions.resource import API_VERSION, spec_of
 
 #: Words for the trigger that files use, and that of the resource.
 _TRIGGERS = {"operatorDriven": "operator driven"}
 
+#: What a job may say of its operator: the first value where it says nothing, and all values; none: any text.
+_OPERATOR: Mapping[str, tuple[str, ...]] = {
+    "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
+    "logLevel": ("info", "debug", "warn", "error"),
+    "imagePullSecret": (),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job: *document* is the file's own, for the cluster; *regions* by index."""
+    """One job: *document* is the file's own, for the cluster; *regions* by index; *operator* for its resource."""
 
     name: str
     namespace: str | None
     document: Mapping[str, Any]
     regions: Mapping[int, RegionSpec]
+    operator: Mapping[str, str]
 
 
 def read(file: Path) -> Job:
@@ -32,15 +41,18 @@ def read(file: Path) -> Job:
     if len(found) != 1:
         raise BadInput(f"{file}: {len(found)} documents of kind Job; one is needed")
     [document] = found
+    if document.get("apiVersion") != API_VERSION:
+        raise BadInput(f"{file}: apiVersion: {document.get('apiVersion')!r}; {API_VERSION} is needed")
     metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if not isinstance(name, str) or not name:
+    if not isinstance(metadata, Mapping) or metadata.get("name") is None:
         raise BadInput(f"{file}: metadata.name: missing")
-    assert isinstance(metadata, Mapping)
+    name = names.job(metadata["name"], f"{file}: metadata.name")
     namespace = metadata.get("namespace")
+    if namespace is not None:
+        namespace = names.namespace(namespace, f"{file}: metadata.namespace")
     spec = document.get("spec")
     listed = spec.get("consistentRegions") if isinstance(spec, Mapping) else None
-    if not isinstance(listed, list) or not listed:
+    if not isinstance(spec, Mapping) or not isinstance(listed, list) or not listed:
         raise BadInput(f"{file}: spec.consistentRegions: missing or empty")
     regions: dict[int, RegionSpec] = {}
     for number, each in enumerate(listed):
@@ -50,15 +62,36 @@ def read(file: Path) -> Job:
         one = _region(each, where)
         index = one.region_index
         regions[index] = _merged(regions[index], one, where) if index in regions else one
-    return Job(name, namespace if isinstance(namespace, str) else None, document, regions)
+    operator = _operator(spec.get("consistentRegionOperator"), f"{file}: spec.consistentRegionOperator")
+    return Job(name, namespace, document, regions, operator)
+
+
+def _operator(given: object, where: str) -> Mapping[str, str]:
+    """Read what the job says of its operator, with what holds where it says nothing."""
+    found = {key: values[0] for key, values in _OPERATOR.items() if values}
+    if given is None:
+        return found
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{where}: not a mapping")
+    for key, value in given.items():
+        if key not in _OPERATOR:
+            raise BadInput(f"{where}.{key}: unknown; there are {', '.join(_OPERATOR)}")
+        if not isinstance(value, str) or (_OPERATOR[key] and value not in _OPERATOR[key]):
+            raise BadInput(f"{where}.{key}: {value!r}; {' or '.join(_OPERATOR[key]) or 'text'} is needed")
+        found[key] = value
+    return found
 
 
 def _region(given: Mapping[str, Any], where: str) -> RegionSpec:
     """Read one region, with what the compiler assumes where nothing is said."""
     trigger = given.get("trigger")
     starts = given.get("operatorsToStartRegionMap")
+    for key in given:
+        if key not in RegionSpec.__struct_encode_fields__:
+            raise BadInput(f"{where}.{key}: unknown; there are {', '.join(RegionSpec.__struct_encode_fields__)}")
+    index = given.get("regionIndex")
     known = {
-        "logicalIndex": given.get("regionIndex"),
+        **({"logicalIndex": index} if isinstance(index, int) else {}),
         "numStartOperators": len(starts) if isinstance(starts, Mapping) and starts else 1,
         **given,
     }

@@ -4,6 +4,7 @@ Whoever holds it renews it; another takes it when it has seen no change of it fo
 clock, so that clocks of machines may differ. The holder stops acting well before that where it cannot renew.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -138,7 +139,7 @@ class Lease:
     def _spec(self, identity: str, acquired: str, transitions: int) -> dict[str, Any]:
         return {
             "holderIdentity": identity,
-            "leaseDurationSeconds": max(1, round(self._seconds)),
+            "leaseDurationSeconds": math.ceil(self._seconds),
             "acquireTime": acquired,
             "renewTime": _moment(),
             "leaseTransitions": transitions,

@@ -54,7 +54,11 @@ class Managing:
             return self._client
 
     def _replace(self, raws: Sequence[msgspec.Raw]) -> None:
-        """Make what is missing, and remove what belongs to no resource any more; the first failure is raised."""
+        """Make what is missing, and remove what belongs to no resource any more.
+
+        What the API server refuses is that operator's trouble and no other's. Where it cannot be reached, or where an
+        object changed meanwhile, the failure is raised and all is looked at again.
+        """
         wanted = list(_read(raws))
         cluster = self._cluster()
         for of in wanted:
@@ -81,7 +85,12 @@ class Managing:
         service_account = self._regions.service_account
         made = (workload.service(of), workload.deployment(of, image, service_account))
         for body, path in zip(made, _paths(of), strict=True):
-            self._put(cluster, path, body)
+            try:
+                self._put(cluster, path, body)
+            except Permanent as error:
+                if error.reason == "status_409":  # changed meanwhile
+                    raise
+                _log.error("operator of regions refused", cluster=self._name, path=path, error=str(error))
 
     def _put(self, cluster: Cluster, path: str, body: dict[str, Any]) -> None:
         found = _found(cluster, path)

@@ -75,7 +75,13 @@ def ask(cluster: Cluster, url: str | None, namespace: str, job: str, request: st
     encoded = msgspec.json.encode(body)
     if url is None:
         service = f"{quote(paths.service_name(job))}:sys-api"
-        cluster.send("PUT", f"{paths.services(namespace)}/{service}/proxy{BASE}/{request}", encoded)
+        try:
+            cluster.send("PUT", f"{paths.services(namespace)}/{service}/proxy{BASE}/{request}", encoded)
+        except SourceError as error:
+            if error.reason not in ("status_404", "status_503"):
+                raise
+            message = f"no operator of job {job} in namespace {namespace} answers ({error.reason}): does it run?"
+            raise Temporary("operator", error.reason, message) from None
         return
     try:
         answer = httpx.put(

@@ -77,7 +77,14 @@ class Resources:
     def operator(self) -> Started:
         """Read the operator's own resource; raises `Permanent` (``status_404``) where the job has none."""
         path = f"{paths.operators(self._namespace)}/{paths.operator_name(self._job)}"
-        body = _decoded(self._api.get(path), path)
+        try:
+            body = _decoded(self._api.get(path), path)
+        except Permanent as error:
+            if error.reason != "status_404":
+                raise
+            where = f"job {self._job} in namespace {self._namespace}"
+            message = f"{where} has no {OPERATOR}: apply its regions first"
+            raise Permanent(error.source, error.reason, message) from None
         spec, status = body.get("spec") or {}, body.get("status") or {}
         regions = spec.get("numRegions")
         if not isinstance(regions, int) or regions < 0:

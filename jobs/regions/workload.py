@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jobs.regions import paths
+from jobs.regions import names, paths
 from pipeline.errors import BadInput
 from rules.regions.resource import API_VERSION, OPERATOR
 
@@ -44,6 +44,9 @@ def asked(resource: Mapping[str, Any]) -> Asked:
     job, regions = spec.get("jobName"), spec.get("numRegions")
     if not isinstance(job, str) or not job or not isinstance(regions, int):
         raise BadInput(f"{OPERATOR} {meta.get('name')}: spec.jobName or spec.numRegions: missing")
+    names.job(job, f"{OPERATOR} {meta.get('name')}: spec.jobName")
+    if meta.get("name") != paths.operator_name(job):  # two of one job would take turns with one Deployment
+        raise BadInput(f"{OPERATOR} {meta.get('name')}: the one of job {job} is named {paths.operator_name(job)}")
     return Asked(
         name=str(meta["name"]),
         namespace=str(meta.get("namespace") or "default"),

@@ -12,6 +12,9 @@ from rules.regions.region import Region, RegionSpec, RegionStatus, initial
 
 _T = TypeVar("_T")
 
+#: The largest whole number of a resource, so that counts still fit 64 bits when they have grown.
+_MOST = 2**53
+
 GROUP, VERSION = "streams.ibm.com", "v1"
 API_VERSION = f"{GROUP}/{VERSION}"
 REGION, REGIONS = "ConsistentRegion", "streamscrs"
@@ -22,9 +25,16 @@ ELEMENT, ELEMENTS = "ProcessingElement", "streamspes"
 def spec_of(value: Mapping[str, Any], where: str) -> RegionSpec:
     """Read the static part; raises `BadInput` naming *where* and the field."""
     spec = _converted(value, RegionSpec, where)
-    for name, number in (("regionIndex", spec.region_index), *(("pesInRegion", pe) for pe in spec.pes_in_region)):
-        if number < 0:
-            raise BadInput(f"{where}.{name}: {number} is below 0")
+    for name, number, least in (
+        ("regionIndex", spec.region_index, 0),
+        *(("pesInRegion", pe, 0) for pe in spec.pes_in_region),
+        ("logicalIndex", spec.logical_index, 0),
+        ("numStartOperators", spec.num_start_operators, 0),
+        ("maxConsecutiveResetAttempts", spec.max_consecutive_reset_attempts, 1),
+    ):
+        if not least <= number <= _MOST:
+            limit = f"below {least}" if number < least else f"above {_MOST}"
+            raise BadInput(f"{where}.{name}: {number} is {limit}")
     if not spec.pes_in_region:
         raise BadInput(f"{where}.pesInRegion: empty")
     if spec.periodic and spec.period is None:
@@ -36,8 +46,6 @@ def spec_of(value: Mapping[str, Any], where: str) -> RegionSpec:
     ):
         if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
             raise BadInput(f"{where}.{name}: {seconds:g} is no time above 0")
-    if spec.max_consecutive_reset_attempts < 1:
-        raise BadInput(f"{where}.maxConsecutiveResetAttempts: {spec.max_consecutive_reset_attempts} is below 1")
     return msgspec.structs.replace(spec, pes_in_region=tuple(sorted(set(spec.pes_in_region))))
 
 
@@ -69,8 +77,9 @@ def _converted(value: Mapping[str, Any], kind: type[_T], where: str) -> _T:
     try:
         return msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        field = path.rstrip("`")
+        message, _, path = str(error).partition(" - at ")
+        of_key = path.startswith("`key`")  # ``key` in `$.field`: the key itself, not what it holds
+        field = path.removeprefix("`key` in ").strip("`").removeprefix("$") + (": a key" if of_key else "")
         missing = re.search(r"missing required field `(\w+)`", message)
         field = f"{field}.{missing[1]}" if missing else field
         raise BadInput(f"{where}{field}: {message[0].lower()}{message[1:]}") from None

@@ -108,7 +108,8 @@ def test_list_and_show(api: KubeApi, job: Job, capsys: pytest.CaptureFixture[str
 def test_a_bad_file_is_one_line(job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(
-        "kind: Job\nmetadata: {name: j}\nspec: {consistentRegions: [{regionIndex: 0, trigger: periodic}]}\n"
+        "apiVersion: streams.ibm.com/v1\nkind: Job\nmetadata: {name: j}\n"
+        "spec: {consistentRegions: [{regionIndex: 0, trigger: periodic}]}\n"
     )
     code, _, err = run(capsys, "apply", "-f", str(file))
     assert code == 2
@@ -137,8 +138,8 @@ def test_drain_and_reset_reach_the_operator(job: Job, capsys: pytest.CaptureFixt
 
 def test_without_a_url_the_api_server_hands_it_on(api: KubeApi, job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     job.apply()
-    code, _, _ = run(capsys, "reset", "j", "0")
-    assert code == 2  # nobody is there in this world
+    code, _, err = run(capsys, "reset", "j", "0")  # nobody is there in this world
+    assert (code, "no operator of job j in namespace default answers" in err) == (3, True)
     service = f"{paths.services('default')}/streams-j-consistentregion-api:sys-api"
     assert ("PUT", f"{service}/proxy/api/consistentregion/region/0/reset") in api.log
 
@@ -146,4 +147,25 @@ def test_without_a_url_the_api_server_hands_it_on(api: KubeApi, job: Job, capsys
 def test_serving_a_job_that_is_not_there_is_one_line(api: KubeApi, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "serve", "--job", "nobody", "--port", "0", "--metrics-port", "0")
     assert (code, err.count("\n")) == (2, 1)
-    assert "nobody-consistent-region-operator" in err
+    assert "job nobody in namespace default has no ConsistentRegionOperator" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "../x"),
+        ("reset", "a/b", "0"),
+        ("drain", "j", "0", "-n", "../x"),
+        ("list", "-n", "a/b"),
+        ("list", "--job", "a,b=c"),
+        ("serve", "--job", "../x"),
+        ("serve", "--job", "j", "--lease", "inf"),
+        ("serve", "--job", "j", "--lease", "nan"),
+    ],
+)
+def test_what_names_nothing_is_refused_before_it_becomes_a_path(
+    api: KubeApi, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert err.count("\n") == 1 and ("only" in err or "--lease" in err)

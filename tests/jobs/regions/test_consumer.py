@@ -9,7 +9,7 @@ from jobs.regions.boards import Boards
 from jobs.regions.consumer import MARKS, Consumer
 from jobs.regions.inbox import Gone, Inbox, Listed, Recheck, Seen
 from jobs.regions.resources import Conflict, Resource
-from pipeline.errors import Permanent, SourceError, Temporary
+from pipeline.errors import Permanent, Temporary
 from rules.regions.events import CheckpointDone, Event, OperatorReset, ResetDone
 from rules.regions.health import Health
 from rules.regions.region import Region, RegionSpec, RegionStatus, State
@@ -25,7 +25,7 @@ class Server:
         self.versions = dict.fromkeys(self.stored, self.version)
         self.written: dict[int, bool] = dict.fromkeys(self.stored, False)
         self.writes: list[RegionStatus] = []
-        self.refuse: list[SourceError | str | None] = []
+        self.refuse: list[Exception | str | None] = []
 
     def resource(self, index: int) -> Resource:
         return Resource(f"j-cr{index}", str(self.versions[index]), self.stored[index], self.written[index])
@@ -38,7 +38,7 @@ class Server:
 
     def write(self, name: str, version: str, spec: RegionSpec, status: RegionStatus) -> str:
         refusal = self.refuse.pop(0) if self.refuse else None
-        if isinstance(refusal, SourceError):
+        if isinstance(refusal, Exception):
             raise refusal
         current = self.region(name)
         if version != current.version:
@@ -350,3 +350,12 @@ def test_one_region_that_cannot_be_written_does_not_hold_up_another(reason: str)
     assert world.consumer.regions[1].status.state is State.RESETTING
     world.settle(0.2)
     assert world.consumer.regions[0].status.state is State.RESETTING
+
+
+def test_a_failure_that_nobody_foresaw_is_tried_again_and_not_waited_for_for_ever() -> None:
+    world = World(periodic())
+    world.server.refuse = [KeyError("resourceVersion")]
+    world.listed().well()
+    assert world.server.writes == []
+    world.settle(10.0).well()
+    assert world.state is State.PROCESSING

@@ -107,3 +107,14 @@ def test_of_two_that_try_at_once_one_fails(api: KubeApi, tmp_path: Path) -> None
     assert second._try()
     with pytest.raises(Exception, match="409"):
         first._put(found, "first")
+
+
+def test_a_part_of_a_second_is_never_given_away_before_its_holder_stops(api: KubeApi, tmp_path: Path) -> None:
+    clock = Clock()
+    client = KubernetesClient(kubeconfig=api.kubeconfig(tmp_path))
+    first, second = (Lease(client, PATH, "j", name, seconds=1.45, clock=clock) for name in ("first", "second"))
+    assert first._try()
+    assert not second._try()
+    clock.time += 1.01  # the holder may act until 1.015
+    assert first.held()
+    assert not second._try()

@@ -107,6 +107,27 @@ def test_what_was_left_behind_while_nobody_served_is_removed_and_what_is_not_our
         made.close()
 
 
+def test_an_operator_that_the_api_server_refuses_holds_up_no_other(api: KubeApi, job: Job, tmp_path: Path) -> None:
+    refused = "a-consistent-region-operator"
+    meta = {"name": refused, "namespace": "default", "uid": "a"}
+    api.put(paths.operators("default"), {"metadata": meta, "spec": {"jobName": "a", "numRegions": 1}})
+    api.fault = lambda method, path: 403 if "streams-a-" in path or refused in path else None
+    job.apply()
+    api.put(DEPLOYMENTS, {"metadata": {"name": "old", "labels": dict(workload.MANAGED)}, "spec": {}})
+    made = managing(tmp_path)
+    try:
+        wait_for(lambda: {DEPLOYMENT} <= set(api.all(DEPLOYMENTS)) and "old" not in api.all(DEPLOYMENTS))
+        assert SERVICE in api.all(SERVICES)
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize(("name", "job"), [("another", "j"), ("x", "a/b"), ("x", "a" * 35)])
+def test_an_operator_that_cannot_be_run_is_said_and_left_alone(name: str, job: str) -> None:
+    with pytest.raises(BadInput, match=f"ConsistentRegionOperator {name}: "):
+        workload.asked({"metadata": {"name": name}, "spec": {"jobName": job, "numRegions": 1}})
+
+
 def test_the_objects_are_valid_without_unknown_fields() -> None:
     of = workload.Asked("x", "default", "u", "j", "job-uid", "3", 2, "info", "Always", "secret")
     for body in (workload.deployment(of, "image", "account"), workload.service(of)):

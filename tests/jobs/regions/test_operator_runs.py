@@ -120,7 +120,7 @@ def test_a_job_without_an_operators_resource_is_said_at_once(client: KubernetesC
     job = Job(client, "j", [region()], tmp_path)
     running = Running(client, job, free_udp_port())
     wait_for(lambda: running.error is not None)
-    assert "status 404" in str(running.error)
+    assert "has no ConsistentRegionOperator" in str(running.error)
 
 
 def test_a_killed_operator_goes_on_where_it_was_and_uses_no_id_twice(
