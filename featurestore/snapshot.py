@@ -101,6 +101,7 @@ TABLES: Mapping[str, pa.Schema] = {
         started=TIME,
         cpu_request_cores=pa.float64(),
         memory_request_bytes=pa.float64(),
+        other_requests=pa.string(),  # {resource: amount} beside cpu and memory, null for none
         labels=pa.string(),
     ),
     "busyness": schema(  # mean number of activations of a function running at once on a node, last hour

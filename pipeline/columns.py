@@ -63,6 +63,7 @@ PLACEMENTS = schema(
     memory_limit_bytes=pa.float64(),
     cpu_request_cores=pa.float64(),
     memory_request_bytes=pa.float64(),
+    other_requests=pa.string(),
     labels=pa.string(),
     function_from=TIME,
 )

@@ -28,7 +28,7 @@ from rules.functions import (
 )  # fmt: skip
 from rules.memo import Memo
 from rules.nodes import Nodes
-from rules.running import Busyness, Seen
+from rules.running import Busyness, Seen, units
 from rules.standing import Standing, rows
 
 _LABELS = msgspec.json.Decoder(dict[str, str])
@@ -86,18 +86,32 @@ def used(table: pa.Table) -> dict[str, tuple[float, float]]:
 
 
 def placed(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, int]) -> Seen:
-    """Return the pods that the snapshot saw holding a node; their extended resources are not kept there."""
+    """Return the pods that the snapshot saw holding a node."""
     table = _holding(table)
     everyone = np.arange(len(table))
     requests = {
         "cpu": np.ceil(np.nan_to_num(_numbers(table["cpu_request_cores"])) * 1000.0 - 1e-6),
         "memory": np.ceil(np.nan_to_num(_numbers(table["memory_request_bytes"])) - 1e-6),
     }
+    each = {name: (everyone, counted) for name, counted in requests.items()}
     return Seen(
         _codes(table["node"], nodes),
         _codes(table["function"], functions),
-        {name: (everyone, counted) for name, counted in requests.items()},
+        each | other_requests(table["other_requests"]),
     )
+
+
+def other_requests(column: pa.ChunkedArray) -> dict[str, tuple[Rows, Floats]]:
+    """Return by resource which rows request it beside cpu and memory, and how much, in `units`."""
+    encoded = pc.fill_null(column, "").combine_chunks().dictionary_encode()
+    of = encoded.indices.to_numpy(zero_copy_only=False)
+    stated = [_AMOUNTS.decode(each or "{}") for each in encoded.dictionary.to_pylist()]
+    found = {}
+    for name in sorted({name for each in stated for name in each}):
+        asked = np.array([units(name, each.get(name, 0.0)) for each in stated])[of]
+        rows = np.flatnonzero(asked)
+        found[name] = (rows, asked[rows])
+    return found
 
 
 def _holding(table: pa.Table) -> pa.Table:

@@ -32,7 +32,8 @@ WHERE valid_to IS NULL ORDER BY s.cluster, s.node
 """
 
 _PLACEMENTS = """
-SELECT cluster, uid, namespace, pod, node, function, phase, started, cpu_request_cores, memory_request_bytes, labels
+SELECT cluster, uid, namespace, pod, node, function, phase, started, cpu_request_cores, memory_request_bytes,
+    other_requests, labels
 FROM placements WHERE ended IS NULL AND phase NOT IN ('Succeeded', 'Failed') ORDER BY cluster, node, namespace, pod
 """
 

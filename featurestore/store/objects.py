@@ -123,7 +123,7 @@ def _row(table: str, columns: str) -> str:
 
 _LATEST = (
     "namespace, pod, node, phase, cpu_limit_cores, memory_limit_bytes, cpu_request_cores, memory_request_bytes,"
-    " labels"
+    " other_requests, labels"
 )
 
 # A pod belongs to one function for life, and the function is remembered when a later list does not show it.

@@ -40,6 +40,7 @@ def row(
     function, named = function_of(each, function_labels, known)
     started = each.started or each.created
     # A pod may fail without any container or condition to date it by: then it never held anything.
+    others = {name: amount for name, amount in each.requests.items() if amount and name not in ("cpu", "memory")}
     ended = (each.ended or started) if each.terminal else max(at, started) if gone else None
     return (
         each.uid,
@@ -56,6 +57,7 @@ def row(
         each.limits.get("memory"),
         each.requests.get("cpu"),
         each.requests.get("memory"),
+        text(others) if others else None,
         text(each.labels),
         None,
     )

@@ -19,6 +19,7 @@ from pipeline.records import Node, Pod, Taint
 from rules.candidates import Mask
 from rules.nodes import Nodes
 from rules.running import units
+from rules.tables import other_requests
 
 Whole = npt.NDArray[np.int64]
 Index = npt.NDArray[np.intp]
@@ -135,7 +136,7 @@ def of_view(cluster: str, nodes: Nodes) -> Fleet:
 
 
 def of_snapshot(snapshot: Snapshot, clusters: Iterable[str] = ()) -> Fleet:
-    """Make the fleet of what the snapshot last saw: of pods only cpu, memory and their number are kept there.
+    """Make the fleet of what the snapshot last saw.
 
     *clusters* adds clusters of which nothing is known.
     """
@@ -192,6 +193,9 @@ def _held(snapshot: Snapshot, nodes: pa.Table) -> dict[str, Whole]:
     for name, column, scale in (("cpu", "cpu_request_cores", 1000.0), ("memory", "memory_request_bytes", 1.0)):
         asked = np.ceil(np.nan_to_num(placed[column].to_numpy()) * scale - 1e-6)
         found[name] = np.minimum(np.bincount(of_row[known], asked[known], len(nodes)), _MOST).astype(np.int64)
+    for name, (rows, amount) in other_requests(placed["other_requests"]).items():
+        at, there = of_row[rows], known[rows]
+        found[name] = np.minimum(np.bincount(at[there], amount[there], len(nodes)), _MOST).astype(np.int64)
     return found
 
 

@@ -95,6 +95,14 @@ class TestPlacements:
         assert row["started"] == datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC)
         assert row["ended"] is None
         assert (row["cpu_limit_cores"], row["memory_request_bytes"]) == (0.1, 256 * 2.0**20)
+        assert row["other_requests"] is None
+
+    def test_requests_beside_cpu_and_memory(self) -> None:
+        given = self.labelled("w", "a")
+        amounts = {"cpu": "1", "nvidia.com/gpu": "2", "hugepages-2Mi": "4Mi", "intel.com/qat": "0"}
+        given["spec"]["containers"][0]["resources"] = {"requests": amounts}
+        [row] = self.collect(given)
+        assert json.loads(row["other_requests"]) == {"nvidia.com/gpu": 2.0, "hugepages-2Mi": 4 * 2.0**20}
 
     def test_the_name_says_it_before_the_labels_do(self) -> None:
         name = "wskowdev-invoker-00-20-guest-videoprocessing"

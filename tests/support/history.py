@@ -135,6 +135,7 @@ def placements(where, names):
             "memory_limit_bytes": pa.nulls(n, pa.float64()),
             "cpu_request_cores": pa.nulls(n, pa.float64()),
             "memory_request_bytes": pa.nulls(n, pa.float64()),
+            "other_requests": pa.nulls(n, pa.string()),
             "labels": pa.array(["{}"] * n),
         }
     )

@@ -186,6 +186,7 @@ def _placement(each: Pod) -> dict[str, Any]:
         started=NOW,
         cpu_request_cores=each.requests.get("cpu"),
         memory_request_bytes=each.requests.get("memory"),
+        other_requests=_json({k: v for k, v in each.requests.items() if k not in ("cpu", "memory")}),
         labels=_json(each.labels),
     )
 

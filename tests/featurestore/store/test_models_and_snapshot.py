@@ -140,6 +140,7 @@ def fill(store: Store) -> None:
     pod: dict[str, Any] = {
         "namespace": "apps", "pod": "p", "node": "n1", "function": "f", "named": True, "labels": "{}",
         "at": NOON, "started": NOON, "phase": "Running", "cpu_request_cores": 0.5,
+        "other_requests": '{"nvidia.com/gpu":1.0}',
     }  # fmt: skip
     put(
         store,
@@ -167,6 +168,7 @@ def test_a_snapshot_holds_what_is_now(store: Store) -> None:
     assert (busy["used_at"], busy["network_bytes_per_s"]) == (NOON + minutes(10), 1.25e9)
     assert (idle["node"], idle["cpu_used_cores"], idle["used_at"]) == ("idle", None, None)
     assert sorted(snapshot["placements"]["uid"].to_pylist()) == ["alive", "pending"]
+    assert set(snapshot["placements"]["other_requests"].to_pylist()) == {'{"nvidia.com/gpu":1.0}'}
     assert snapshot["pairs"].to_pylist() == [PAIR | {"cluster": "east"}]
     assert snapshot["busyness"].to_pylist() == [{"cluster": "east", "node": "n1", "function": "a", "running": 0.5}]
     assert snapshot["workflows"].num_rows == 1

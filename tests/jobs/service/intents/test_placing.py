@@ -20,16 +20,21 @@ def _node(cluster: str, name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_group_is_placed_by_what_the_snapshot_last_saw(tmp_path: Path) -> None:
-    """Of eight cores each: pods hold some of c2, the node of c3 is cordoned, nothing is known of c4; c5 has a GPU."""
+    """Of eight cores each: pods hold some of c2, the node of c3 is cordoned, nothing is known of c4; c5 has a GPU.
+
+    c6 has one too, which a pod holds that requests no cpu.
+    """
     gpu = {"nvidia.com/gpu": 1.0}
     nodes = [
         _node("c1", "n1"),
         _node("c2", "n1"),
         {**_node("c3", "n1"), "schedulable": False},
         _node("c5", "n1", **gpu),
+        _node("c6", "n1", **gpu),
     ]
-    rows = {"nodes": nodes, "placements": [placement_row("p", "n1", "f", "c2")]}
-    fakes = Fakes(snapshot(AT, rows, clusters=("c1", "c2", "c3", "c5")), control=tmp_path / "control.sqlite")
+    holds = {**placement_row("q", "n1", "f", "c6"), "cpu_request_cores": 0.0, "other_requests": json.dumps(gpu)}
+    rows = {"nodes": nodes, "placements": [placement_row("p", "n1", "f", "c2"), holds]}
+    fakes = Fakes(snapshot(AT, rows, clusters=("c1", "c2", "c3", "c5", "c6")), control=tmp_path / "control.sqlite")
     with running(fakes.parts()) as url, httpx.Client(base_url=url) as client:
         parents(client)
         client.post("/v2/clusters", json={"metadata": {"name": "c4"}})
@@ -44,8 +49,8 @@ def test_a_group_is_placed_by_what_the_snapshot_last_saw(tmp_path: Path) -> None
         ):
             assert client.post(path, json=body).status_code == 201
         answer = client.get(f"{GROUP}/hpa-placement").json()
-        assert answer["candidates"] == {"web": {"replication-count": 1, "allow": ["c5", "c1"]}}
-        assert answer["scores"] == {"web": {"c5": 7, "c1": 0}}
+        assert answer["candidates"] == {"web": {"replication-count": 1, "allow": ["c5", "c1", "c6"]}}
+        assert answer["scores"] == {"web": {"c5": 7, "c1": 0, "c6": 0}}
         assert client.put(GROUP, json=meta("dig1", placement={"allOf": ["c1", "c4"]})).status_code == 200
         refused = client.get(f"{GROUP}/hpa-placement").json()
         assert refused["candidates"] == {}
