@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -50,9 +51,15 @@ def test_extended_resources_count():
 
 
 def test_a_snapshot_alone_answers_as_the_live_cluster_does():
+    one = running("guest/x", "A", 1)
+    using_gpu = msgspec.structs.replace(one, requests={**one.requests, "nvidia.com/gpu": 1.0})
     world = World(
-        [node("A", {"disktype": "ssd"}), node("B", ready=False), node("C", schedulable=False)],
-        pods=[running("guest/x", "A", cpu=2.0, memory=GIB), running("guest/x", "A", 1)],
+        [
+            node("A", {"disktype": "ssd"}, **{"nvidia.com/gpu": 2.0}),
+            node("B", ready=False),
+            node("C", schedulable=False),
+        ],
+        pods=[running("guest/x", "A", cpu=2.0, memory=GIB), using_gpu],
         slowdowns={("guest/y", "guest/x"): 0.3},
         load={"A": 0.3},
     )
@@ -61,8 +68,9 @@ def test_a_snapshot_alone_answers_as_the_live_cluster_does():
     assert alone.nodes.names == live.nodes.names
     for column in ("ready", "schedulable", "load", "type_of"):
         np.testing.assert_array_equal(getattr(alone.nodes, column), getattr(live.nodes, column))
-    for resource in ("cpu", "memory", "pods"):
+    for resource in ("cpu", "memory", "pods", "nvidia.com/gpu"):
         assert alone.nodes.free[resource].tolist() == live.nodes.free[resource].tolist()
+    assert alone.nodes.free["nvidia.com/gpu"].tolist()[0] == 1.0
     assert busy(alone) == busy(live)
     assert alone.nodes.label("disktype", 0) == "ssd"
 
