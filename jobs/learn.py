@@ -67,10 +67,10 @@ def run(
     reason says which. *progress* is told how many of how many functions are fitted. Without news there is no new
     model. Raises `BadInput` where the store or the snapshot cannot be written.
     """
-    held = store or Store(settings.store.path, settings.store.deadline)
-    while True:
-        with contextlib.suppress(states.Outdated):  # another run was faster: learn what it has left
-            return _once(held, settings, cluster, now, full, progress)
+    with (store or Store(settings.store.path, settings.store.deadline)).session() as held:
+        while True:
+            with contextlib.suppress(states.Outdated):  # another run was faster: learn what it has left
+                return _once(held, settings, cluster, now, full, progress)
 
 
 def _once(

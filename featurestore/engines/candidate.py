@@ -16,7 +16,7 @@ from featurestore.attribution.attribute import DEFAULT_STEP, attribute, counts
 from featurestore.columnar import flags
 from featurestore.held import set_aside
 from featurestore.interference import calibration
-from featurestore.interference.decision import OBSERVED, decide
+from featurestore.interference.decision import OBSERVED, Weighed, decide
 from featurestore.interference.evidence import Floats, VictimFit
 from featurestore.interference.evidence import Options as Estimation
 from featurestore.interference.fold import MEMORY
@@ -126,13 +126,14 @@ def prepare(
 class Known:
     """What a candidate's pairs are decided from: the *fits* of all functions in order, *predictions* [F, F] or none,
     *first* and *last*, the span of the evidence (microseconds, None: there is none), and the *calibration* measured
-    at the last full fit (`pairs.reliability`)."""
+    at the last full fit (`pairs.reliability`); *weighed* the fits, where they are weighed already."""
 
     fits: Sequence[VictimFit]
     predictions: Floats | None
     first: int | None
     last: int | None
     calibration: Mapping[str, Any] = field(default_factory=dict)
+    weighed: Weighed | None = None
 
 
 def candidate(
@@ -141,7 +142,7 @@ def candidate(
     """Decide over all pairs and return the candidate: *tables* are those beside the pairs, *metrics* what the way of
     learning adds. Full fits and increments end here."""
     observed = calibration.read(known.calibration.get(OBSERVED))
-    table = decide(known.fits, options.estimation, known.predictions, observed)
+    table = decide(known.fits, options.estimation, known.predictions, observed, known.weighed)
     runs = ready.runs
     pairs = answers.pairs(runs.functions, table, known.first, known.last)
     return Learned(

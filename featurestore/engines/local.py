@@ -93,8 +93,9 @@ def learn(
             "distance": {**begun.distance, **_strayed(before, begun, state)},
         }
         first = state.head.since if past.aged or last is not None else None
-        kept = pairs.reliability(fits, options.estimation, prior, pairs.kept(fits, options.estimation, prior))
-        found = candidate(ready, Known(begun.fits, prior, first, last, kept), options, tables, metrics)
+        weighed = pairs.weigh(begun.fits, options.estimation, prior)
+        kept = pairs.reliability(fits, options.estimation, prior, weighed)
+        found = candidate(ready, Known(begun.fits, prior, first, last, kept, weighed), options, tables, metrics)
         return replace(found, state=state, details={**found.details, **compared})
 
 

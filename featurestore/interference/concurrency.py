@@ -55,11 +55,12 @@ def mean(concurrency: Concurrency, functions: Ints, start: Floats, end: Floats) 
     Function index ``concurrency.functions`` stands for all functions together. The activation itself counts.
     """
     stop = np.maximum(end, start + _SHORTEST)
-    span = stop - start
+    span, ends = stop - start, np.concatenate([start, stop])
     found = np.zeros((len(start), len(functions)))
     for column, function in enumerate(functions):
         first, last = concurrency.offsets[function], concurrency.offsets[function + 1]
         if last > first:
             times, area = concurrency.times[first:last], concurrency.integral[first:last]
-            found[:, column] = (np.interp(stop, times, area) - np.interp(start, times, area)) / span
+            run = np.interp(ends, times, area)
+            found[:, column] = (run[len(start) :] - run[: len(start)]) / span
     return found

@@ -27,6 +27,19 @@ from featurestore.interference.joint import integrated
 #: Classes of slowdowns that predictions learn from.
 _CLASSES = 10
 
+#: What of a fit is weighed.
+_WEIGHED = (
+    "slowdown",
+    "se",
+    "effective_overlaps",
+    "activations",
+    "placebo",
+    "placebo_se",
+    "columns",
+    "raw",
+    "precision",
+)
+
 OBSERVED, PREDICTED, UNKNOWN, SHARED_CAUSE = "observed", "predicted", "unknown", "shared_cause"
 
 
@@ -94,10 +107,33 @@ def _beforehand(pairs: _Columns, prior: Floats | None) -> Floats:
     return np.where(np.isfinite(own), own, TYPICAL)
 
 
-def _weigh(
-    fits: Sequence[VictimFit], pairs: _Columns, beforehand: Floats, options: Options
-) -> tuple[TwoGroups, Floats, Floats]:
-    """Return the two groups and, for each pair, estimate and error with the victim's others integrated out."""
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """All pairs of *fits* weighed together under one prior: what `evidence`, `kept` and `decide` start from.
+
+    The pairs' columns, their prior *beforehand* [k], the two *groups*, and of each pair *middle* and *spread* [k],
+    estimate and error with the victim's others integrated out.
+    """
+
+    fits: Sequence[VictimFit]
+    pairs: _Columns
+    beforehand: Floats
+    groups: TwoGroups
+    middle: Floats
+    spread: Floats
+
+
+def weigh(
+    fits: Sequence[VictimFit], options: Options, prior: Floats | None = None, known: Weighed | None = None
+) -> Weighed:
+    """Weigh all pairs of *fits* under *prior* [F, F]: most of the work of a decision.
+
+    *known* is what was weighed under the same options and prior; it is returned where its fits say the same.
+    """
+    if known is not None and _alike(known.fits, fits):
+        return known
+    pairs = _columns(fits)
+    beforehand = _beforehand(pairs, prior)
     enough = pairs.overlaps >= options.min_overlaps
     groups = two_groups(np.where(enough, pairs.estimate, np.nan), pairs.error, options.min_effect, beforehand)
     middle, spread = pairs.estimate, pairs.error
@@ -105,19 +141,31 @@ def _weigh(
         middle, spread = _integrated(fits, groups.prior(beforehand), groups, options)
         found = np.where(enough, middle, np.nan)
         groups = two_groups(found, spread, options.min_effect, beforehand, groups.widening if turn else None)
-    return groups, middle, spread
+    return Weighed(fits, pairs, beforehand, groups, middle, spread)
+
+
+def _alike(some: Sequence[VictimFit], others: Sequence[VictimFit]) -> bool:
+    """Return whether the estimates of both are the very same arrays, whatever else was changed."""
+    return len(some) == len(others) and all(
+        getattr(one, name) is getattr(other, name)
+        for one, other in zip(some, others, strict=True)
+        for name in _WEIGHED
+    )
 
 
 def evidence(
-    fits: Sequence[VictimFit], options: Options | None = None, prior: Floats | None = None
+    fits: Sequence[VictimFit],
+    options: Options | None = None,
+    prior: Floats | None = None,
+    weighed: Weighed | None = None,
 ) -> tuple[Evidence, float]:
     """Return what the fits say of each pair, [F, F], and the share of pairs that interfere.
 
     *prior* [F, F] is what is believed of a victim's other aggressors; a pair's own prior is not in its evidence.
+    *weighed* may hold what `weigh` made of the same prior.
     """
-    options = options or Options()
-    pairs = _columns(fits)
-    groups, middle, spread = _weigh(fits, pairs, _beforehand(pairs, prior), options)
+    known = weigh(fits, options or Options(), prior, weighed)
+    pairs, groups, middle, spread = known.pairs, known.groups, known.middle, known.spread
     known = np.isfinite(middle)
     likely = likelihood(middle[known], spread[known] * groups.widening)
     ratio = _ratio(likely, groups)
@@ -135,19 +183,19 @@ def decide(
     options: Options | None = None,
     prior: Floats | None = None,
     calibration: Calibration | None = None,
+    weighed: Weighed | None = None,
 ) -> PairTable:
     """Decide on every pair that met (and, with *prior* [F, F] victim by aggressor, on every other pair too).
 
     *prior* holds out-of-fold probabilities of interfering, NaN where nothing is predicted. Below
     ``options.min_overlaps`` a pair is ``predicted`` where there is a prior, else ``unknown`` (NaN estimates).
-    *calibration* (of `kept`) moves the probabilities of pairs observed.
+    *calibration* (of `kept`) moves the probabilities of pairs observed; *weighed* as for `evidence`.
     """
     options = options or Options()
-    pairs = _columns(fits)
+    start = weigh(fits, options, prior, weighed)
+    pairs, groups, middle, spread = start.pairs, start.groups, start.middle, start.spread
     own = np.full(len(pairs.victim), np.nan) if prior is None else prior[pairs.victim, pairs.aggressor]
-    beforehand = _beforehand(pairs, prior)
-    groups, middle, spread = _weigh(fits, pairs, beforehand, options)
-    base = groups.prior(beforehand)
+    base = groups.prior(start.beforehand)
     enough = pairs.overlaps >= options.min_overlaps
     if calibration is not None and (calibration.intercept, calibration.slope) != (0.0, 1.0):
         stated = posterior(groups, middle, spread, base, options.interval)[0]
@@ -188,17 +236,19 @@ def _ratio(likely: Floats, groups: TwoGroups) -> Floats:
     return found
 
 
-def kept(fits: Sequence[VictimFit], options: Options, prior: Floats | None = None) -> Calibration | None:
+def kept(
+    fits: Sequence[VictimFit], options: Options, prior: Floats | None = None, weighed: Weighed | None = None
+) -> Calibration | None:
     """Return how well probabilities from half of the time blocks foretell the evidence of the other half.
 
-    None where no fit tells halves apart. Pairs with enough evidence count, once for each half.
+    None where no fit tells halves apart. Pairs with enough evidence count, once for each half. *weighed* as for
+    `evidence`.
     """
     if not any(fit.halves for fit in fits):
         return None
-    pairs = _columns(fits)
-    beforehand = _beforehand(pairs, prior)
-    groups, _, _ = _weigh(fits, pairs, beforehand, options)
-    base = groups.prior(beforehand)
+    start = weigh(fits, options, prior, weighed)
+    pairs, groups = start.pairs, start.groups
+    base = groups.prior(start.beforehand)
     stated, judged = [], []
     for half in (0, 1):
         middle, spread = _integrated(fits, base, groups, options, half)

@@ -152,11 +152,14 @@ def reduce(
 
     lasting = np.concatenate([np.eye(len(types))[place], slope, known.values[:, kept:]], axis=1)
     target = residual + base + slope @ believed
-    weighed, passing = lasting * weight[:, None], own * weight[:, None]
-    cross = weighed.T @ own
-    inner = inverse(passing.T @ own + np.diag(penalty))
-    gram = weighed.T @ lasting - cross @ inner @ cross.T
-    pull = weighed.T @ target - cross @ (inner @ (passing.T @ target))
+    every, k = np.concatenate([lasting, own], axis=1), lasting.shape[1]
+    leaned = every.T @ (weight * target)
+    every *= np.sqrt(weight)[:, None]
+    product = every.T @ every
+    cross = product[:k, k:]
+    inner = inverse(product[k:, k:] + np.diag(penalty))
+    gram = product[:k, :k] - cross @ inner @ cross.T
+    pull = leaned[:k] - cross @ (inner @ leaned[k:])
     m = len(columns)
     at = np.concatenate([np.arange(len(types) + m), len(types) + m + np.searchsorted(columns, known.placebo)])
     whole, pulled = np.zeros((len(types) + 2 * m,) * 2), np.zeros(len(types) + 2 * m)

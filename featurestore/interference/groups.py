@@ -107,15 +107,19 @@ def likelihood(estimate: Floats, error: Floats) -> Floats:
     """
     known = np.isfinite(estimate) & np.isfinite(error) & (error > 0)
     level = _level(np.where(known, estimate, 0.0), np.where(known, error, 1e3))
-    likely: Floats = np.exp(level - level.max(axis=1, keepdims=True))
-    return likely
+    level -= level.max(axis=1, keepdims=True)
+    np.exp(level, out=level)
+    return level
 
 
 def _level(estimate: Floats, error: Floats) -> Floats:
     """Return the log likelihood [k, G] of each grid slowdown but for a constant."""
     variance = (np.square(error) + FLOOR**2)[:, None]
-    found: Floats = -0.5 * (np.square(estimate[:, None] - LOG_GRID) / variance + np.log(variance))
-    return found
+    level: Floats = estimate[:, None] - LOG_GRID
+    np.square(level, out=level)
+    level *= -0.5 / variance
+    level -= 0.5 * np.log(variance)
+    return level
 
 
 def two_groups(
@@ -159,9 +163,14 @@ def _widening(estimate: Floats, error: Floats, null: Floats, slab: Floats, chanc
     if len(estimate) > _MOST:
         some = np.linspace(0, len(estimate) - 1, _MOST).astype(np.int64)
         estimate, error, chance = estimate[some], error[some], chance[some]
+    square = np.square(estimate[:, None] - LOG_GRID)
+    both, likely = np.stack([slab, null], axis=1), np.empty_like(square)
     for factor in _FACTORS:
-        likely = np.exp(_level(estimate, error * factor))
-        total = chance * (likely @ slab) + (1 - chance) * (likely @ null)
+        variance = np.square(error * factor) + FLOOR**2
+        np.multiply(square, (-0.5 / variance)[:, None], out=likely)
+        np.exp(likely, out=likely)
+        above, below = (likely @ both).T
+        total = (chance * above + (1 - chance) * below) / np.sqrt(variance)
         fit = each * float(np.sum(np.log(total + 1e-300))) - _FIRM * float(np.log(factor / _USUAL)) ** 2
         if fit > best:
             best, found = fit, factor

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from featurestore.interference.calibration import Calibration, calibrate
-from featurestore.interference.decision import OBSERVED, PREDICTED, PairTable, decide, evidence, kept
+from featurestore.interference.calibration import calibrate
+from featurestore.interference.decision import OBSERVED, PREDICTED, PairTable, Weighed, decide, evidence, kept, weigh
 from featurestore.interference.evidence import Floats, Options, VictimFit
 from featurestore.interference.transfer import predict
 
 #: Evidence and predictions sharpen each other; after so many rounds nothing moves.
 ROUNDS = 2
 
-__all__ = ["kept", "learn", "predictions", "reliability"]
+__all__ = ["kept", "learn", "predictions", "reliability", "weigh"]
 
 
 def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Options | None = None) -> PairTable:
@@ -23,7 +23,8 @@ def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Op
     """
     options = options or Options()
     prior = predictions(fits, profiles, options)
-    return decide(fits, options, prior, kept(fits, options, prior))
+    known = weigh(fits, options, prior)
+    return decide(fits, options, prior, kept(fits, options, prior, known), known)
 
 
 def predictions(
@@ -40,14 +41,17 @@ def predictions(
 
 
 def reliability(
-    fits: Sequence[VictimFit], options: Options, prior: Floats | None, observed: Calibration | None
+    fits: Sequence[VictimFit], options: Options, prior: Floats | None, weighed: Weighed | None = None
 ) -> Mapping[str, Any]:
     """Return for the model's record how well probabilities are kept, by kind of pair, where it can be measured.
 
-    Predictions as they stand, against the evidence of pairs that they did not see; *observed* is what `kept` says.
+    Predictions as they stand, against the evidence of pairs that they did not see; of pairs observed what `kept`
+    says. *weighed* may hold what `weigh` made of the same prior.
     """
+    known = weigh(fits, options, prior, weighed)
+    observed = kept(fits, options, prior, known)
     found = {} if observed is None else {OBSERVED: observed.document()}
     if prior is not None:
-        odds = evidence(fits, options, prior)[0].odds
+        odds = evidence(fits, options, prior, known)[0].odds
         found[PREDICTED] = calibrate(prior.ravel(), odds.ravel()).document()
     return found

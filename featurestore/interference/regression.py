@@ -80,10 +80,12 @@ def fit(problem: Problem, options: Options) -> Estimate:
     residual, jacobian = _at(problem, theta, np.ones(n), options)
     plain = _scale(residual)
     state = _State(theta, problem.sd**2, np.ones(n), plain, float(n), plain, residual, jacobian)
+    design, rooted = np.empty((n, q + m)), np.empty((n, q + m))  # to make them at each turn takes as long as the rest
     for turn in range(options.iterations):
-        design = np.concatenate([problem.controls, state.jacobian], axis=1) / state.ratio[:, None]
+        _arrange(problem, state, design)
         weight = _huber(state.residual, state.scale, options.huber)
-        gram = (design * weight[:, None]).T @ design
+        np.multiply(design, np.sqrt(weight)[:, None], out=rooted)
+        gram = rooted.T @ rooted  # a matrix by itself: half of the work
         penalty = _penalty(problem.group, state, m, options)
         covariance = inverse(gram + np.diag(penalty))
         step = covariance @ (design.T @ (weight * state.residual) - penalty * state.theta)
@@ -96,7 +98,15 @@ def fit(problem: Problem, options: Options) -> Estimate:
             break
         if turn == 1:
             _weigh_kinds(problem, state, options)
-    return _errors(problem, state, options)
+    _arrange(problem, state, design)
+    return _errors(problem, state, design, options)
+
+
+def _arrange(problem: Problem, state: _State, design: Floats) -> None:
+    """Put the derivative of the model over the rows' noise into *design* [n, q + m]."""
+    q = problem.controls.shape[1]
+    np.divide(problem.controls, state.ratio[:, None], out=design[:, :q])
+    np.divide(state.jacobian, state.ratio[:, None], out=design[:, q:])
 
 
 def _at(problem: Problem, theta: Floats, ratio: Floats, options: Options) -> tuple[Floats, Floats]:
@@ -176,14 +186,14 @@ def _weigh_kinds(problem: Problem, state: _State, options: Options) -> None:
     state.scale = _scale(state.residual)
 
 
-def _errors(problem: Problem, state: _State, options: Options) -> Estimate:
+def _errors(problem: Problem, state: _State, design: Floats, options: Options) -> Estimate:
     n, q = problem.controls.shape
     m = problem.exposure.shape[1]
-    design = np.concatenate([problem.controls, state.jacobian], axis=1) / state.ratio[:, None]
     inside = (np.abs(state.residual) <= options.huber * state.scale).astype(np.float64)
     psi = state.residual * _huber(state.residual, state.scale, options.huber)
     penalty = _penalty(problem.group, state, m, options)
-    bread = inverse((design * inside[:, None]).T @ design + np.diag(penalty))
+    counted = design[inside > 0]
+    bread = inverse(counted.T @ counted + np.diag(penalty))
     noise = _noise(float(np.sum(psi**2)), state) ** 2
     model = bread * noise / max(float(np.mean(inside)), 0.1)
     clusters = int(problem.cluster.max()) + 1
@@ -197,8 +207,8 @@ def _errors(problem: Problem, state: _State, options: Options) -> Estimate:
     halves = []
     for half in () if problem.half is None else (0, 1):
         rows = problem.half == half
-        part = design[rows]
-        spread = inverse((part * inside[rows, None]).T @ part + np.diag(penalty))
+        part, counted = design[rows], design[rows & (inside > 0)]
+        spread = inverse(counted.T @ counted + np.diag(penalty))
         moved = state.theta + spread @ (part.T @ psi[rows] - penalty * state.theta)
         spread *= noise / max(float(np.mean(inside)), 0.1)
         halves.append((moved[q:], inverse(spread[q:, q:])))

@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -57,6 +57,10 @@ def staging(spill: Path | None = None) -> Iterator[DuckDBPyConnection]:
         raise Permanent("store", "io", f"preparing what is to be stored{where}: {_line(error)}") from error
 
 
+class _Outdated(Exception):
+    """The file is to be migrated before it can be read."""
+
+
 class Store:
     """The DuckDB file at *path*, which is created and migrated when it is first used.
 
@@ -81,7 +85,7 @@ class Store:
         """
         if prepared is not None:
             return self._transact(prepared, work, read_only=False)
-        with staging(self.spill) as con:
+        with self._staged() as con:
             return self._transact(con, work, read_only=False)
 
     def read(self, work: Callable[[DuckDBPyConnection], T]) -> T:
@@ -89,8 +93,20 @@ class Store:
 
         *work* returns values or Arrow tables, never a relation or a cursor: the file is closed afterwards.
         """
-        with staging(self.spill) as con:
+        with self._staged() as con:
             return self._transact(con, work, read_only=True)
+
+    @contextmanager
+    def session(self) -> Iterator["Store"]:
+        """Yield the same store for the many calls of one thread, which share one connection to prepare work in.
+
+        To make that takes longer than a short transaction. The file is opened and closed at each call nevertheless.
+        """
+        with staging(self.spill) as con:
+            yield _Session(self.path, self.deadline, con)
+
+    def _staged(self) -> AbstractContextManager[DuckDBPyConnection]:
+        return staging(self.spill)
 
     def _transact(self, con: DuckDBPyConnection, work: Callable[[DuckDBPyConnection], T], *, read_only: bool) -> T:
         until = time.monotonic() + self.deadline.total_seconds()
@@ -98,18 +114,17 @@ class Store:
             try:
                 if not self.path.exists():
                     migrations.create(self.path)
-                elif read_only and self._outdated(con, until):
+                try:
+                    return self._attached(con, work, until, read_only=read_only)
+                except _Outdated:
                     self._attached(con, lambda _: None, until, read_only=False)
-                return self._attached(con, work, until, read_only=read_only)
+                    return self._attached(con, work, until, read_only=read_only)
             except duckdb.IOException as error:
                 raise _explained(self.path, error) from error
             except duckdb.OutOfMemoryException as error:
                 raise Permanent("store", "out_of_memory", f"{self.path}: {_line(error)}") from error
             except _FAILING as error:  # such as a disk that is full when the transaction commits
                 raise Permanent("store", "io", f"{self.path}: {_line(error)}") from error
-
-    def _outdated(self, con: DuckDBPyConnection, until: float) -> bool:
-        return self._attached(con, migrations.version, until, read_only=True) < migrations.newest()
 
     def _attached(
         self, con: DuckDBPyConnection, work: Callable[[DuckDBPyConnection], T], until: float, *, read_only: bool
@@ -118,7 +133,8 @@ class Store:
         opened = time.monotonic()
         try:
             con.execute("USE store")
-            migrations.migrate(con, self.path, read_only=read_only)
+            if not migrations.migrate(con, self.path, read_only=read_only):
+                raise _Outdated
             con.execute("BEGIN")
             try:
                 result = work(con)
@@ -163,6 +179,17 @@ class Store:
     def _busy(self) -> Temporary:
         waited = f"{self.deadline.total_seconds():g} s"
         return Temporary("store", "locked", f"{self.path}: held by another process for longer than {waited}")
+
+
+class _Session(Store):
+    """See `Store.session`."""
+
+    def __init__(self, path: Path, deadline: timedelta, con: DuckDBPyConnection) -> None:
+        super().__init__(path, deadline)
+        self._con = con
+
+    def _staged(self) -> AbstractContextManager[DuckDBPyConnection]:
+        return nullcontext(self._con)
 
 
 def _abandon(con: DuckDBPyConnection) -> None:

@@ -31,23 +31,23 @@ def newest(folder: str = "") -> int:
 
 def version(con: DuckDBPyConnection) -> int:
     """Return the number of the last migration applied to the database in use; 0 for an empty one."""
-    [known] = con.execute(
-        "SELECT count(*) FROM duckdb_tables()"
-        " WHERE table_name = 'schema_version' AND database_name = current_database()"
-    ).fetchall()
-    if not known[0]:
+    try:
+        [row] = con.execute("SELECT coalesce(max(version), 0) FROM schema_version").fetchall()
+    except duckdb.CatalogException:
         return 0
-    [row] = con.execute("SELECT coalesce(max(version), 0) FROM schema_version").fetchall()
     return int(row[0])
 
 
-def migrate(con: DuckDBPyConnection, path: Path, *, read_only: bool = False) -> None:
-    """Bring the database in use to the newest version; raises `BadInput` naming *path* where it is newer."""
+def migrate(con: DuckDBPyConnection, path: Path, *, read_only: bool = False) -> bool:
+    """Bring the database in use to the newest version; return whether it has that, where it can only be read.
+
+    Raises `BadInput` naming *path* where it is newer.
+    """
     at = version(con)
     if at > newest():
         raise BadInput(f"{path}: written by a newer version (schema {at}, this one knows {newest()})")
     if at == newest() or read_only:
-        return
+        return at == newest()
     con.execute("BEGIN")
     try:
         if not at:
@@ -61,6 +61,7 @@ def migrate(con: DuckDBPyConnection, path: Path, *, read_only: bool = False) -> 
         with contextlib.suppress(duckdb.Error):  # the first error is what counts
             con.execute("ROLLBACK")
         raise
+    return True
 
 
 def create(path: Path) -> None:
