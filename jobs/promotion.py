@@ -40,8 +40,19 @@ class Promotion:
 
 def consider(store: Store, cluster: str, pairs: pa.Table, span: Window, *, aside: bool) -> Promotion:
     """Return whether a new model with *pairs*, learned of *span* with a part set *aside*, is to answer."""
-    answering = store.read(partial(models.promoted, cluster=cluster))
-    verdict, why = _verdict(store, answering, pairs, span, aside)
+
+    def read(con: DuckDBPyConnection) -> tuple[Model | None, str, tuple[pa.Table, ...]]:
+        known = models.promoted(con, cluster)
+        why = _incomparable(known, aside)
+        if known is None or why:
+            return known, why, ()
+        return known, "", (heldout.runs(con, cluster, span), models.table(con, known, "pairs"))
+
+    answering, why, tables = store.read(read)
+    verdict = Verdict(NONE)
+    if tables:
+        verdict = held.compare(tables[0], pairs, tables[1])
+        why = "too little was set aside yet" if verdict.word == NONE else ""
     record = {"aside": aside, "verdict": verdict.word, **_numbers(verdict)} | ({"why": why} if why else {})
     if answering is None:
         return Promotion(holdout=record)
@@ -73,23 +84,15 @@ def _promotion(answering: Model, worse: bool, record: Mapping[str, Any]) -> Prom
     return Promotion(holdout=record)
 
 
-def _verdict(
-    store: Store, answering: Model | None, pairs: pa.Table, span: Window, aside: bool
-) -> tuple[Verdict, str]:
-    """Return how the new model compares, and why nothing could be compared where that is so."""
+def _incomparable(answering: Model | None, aside: bool) -> str:
+    """Return why nothing can be compared with the model that answers, "" where something can."""
     if answering is None:
-        return Verdict(NONE), "there is no model before it"
+        return "there is no model before it"
     if not aside:
-        return Verdict(NONE), "too little history to set a part of it aside"
+        return "too little history to set a part of it aside"
     if not answering.metrics.get("holdout", {}).get("aside"):
-        return Verdict(NONE), f"model {answering.number} has seen all of its history"
-
-    def read(con: DuckDBPyConnection) -> tuple[pa.Table, pa.Table]:
-        return heldout.runs(con, answering.cluster, span), models.table(con, answering, "pairs")
-
-    runs, known = store.read(read)
-    verdict = held.compare(runs, pairs, known)
-    return verdict, "too little was set aside yet" if verdict.word == NONE else ""
+        return f"model {answering.number} has seen all of its history"
+    return ""
 
 
 def _numbers(verdict: Verdict) -> dict[str, float]:

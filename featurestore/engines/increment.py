@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
 from featurestore import answers, profiles
+from featurestore.columnar import codes
 from featurestore.engines.candidate import (
     Inputs,
     Known,
@@ -29,7 +30,7 @@ from featurestore.engines.candidate import (
     prepare,
 )
 from featurestore.engines.folding import HOUR, Reduced, block, edges, members
-from featurestore.exposure.kernels import Floats
+from featurestore.exposure.kernels import Codes, Floats, Ints
 from featurestore.exposure.sweep import OPEN
 from featurestore.interference import fold
 from featurestore.interference.evidence import VictimFit
@@ -146,13 +147,31 @@ def _outgrown(days: Sequence[Reduced], rows: int, fits: Sequence[VictimFit], run
 def _tables(ready: Prepared, inputs: Inputs, carried: Carried) -> dict[str, pa.Table]:
     """Return the tables beside the pairs: as they were, with what is new by function, node type and node."""
     runs = ready.runs
-    functions, _ = answers.functions(runs, profiles.nothing(), inputs.declared.slice(0, 0), {})
+    untold = fresh(runs, carried.tables["latencies"])
+    latencies = answers.latencies(untold)
+    functions, _ = answers.functions(untold, profiles.nothing(), inputs.declared.slice(0, 0), {})
     return {
         "functions": _joined(carried.tables["functions"], functions, ("function", "node_type")),
-        "latencies": _joined(carried.tables["latencies"], answers.latencies(runs), ("function", "node_type", "node")),
+        "latencies": _joined(carried.tables["latencies"], latencies, ("function", "node_type", "node")),
         "company": carried.tables["company"],
         "busyness": answers.busyness(runs, inputs.until),
     }
+
+
+def fresh(runs: Runs, known: pa.Table) -> Runs:
+    """Return the runs of those functions, by node type and node, that the *known* latencies do not tell of: all that
+    rows which are new are made of."""
+
+    def key(function: Codes, kind: Codes, node: Codes) -> Ints:
+        type_of = function.astype(np.int64) * (len(runs.node_types) + 1) + kind + 1
+        found: Ints = type_of * (len(runs.nodes) + 1) + node + 1
+        return found
+
+    function, node = codes(known["function"], runs.functions), codes(known["node"], runs.nodes)
+    kind = codes(known["node_type"], runs.node_types)
+    unnamed = pc.equal(known["node_type"].cast(pa.string()), "").to_numpy(zero_copy_only=False)
+    told = key(function, kind, node)[(function >= 0) & ((kind >= 0) | unnamed)]
+    return runs.take(np.flatnonzero(~np.isin(key(runs.function, runs.node_type, runs.node), told)))
 
 
 def _joined(known: pa.Table, found: pa.Table, by: Sequence[str]) -> pa.Table:

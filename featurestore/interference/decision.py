@@ -29,15 +29,8 @@ _CLASSES = 10
 
 #: What of a fit is weighed.
 _WEIGHED = (
-    "slowdown",
-    "se",
-    "effective_overlaps",
-    "activations",
-    "placebo",
-    "placebo_se",
-    "columns",
-    "raw",
-    "precision",
+    *("slowdown", "se", "effective_overlaps", "activations", "placebo", "placebo_se"),
+    *("columns", "raw", "precision"),
 )
 
 OBSERVED, PREDICTED, UNKNOWN, SHARED_CAUSE = "observed", "predicted", "unknown", "shared_cause"
@@ -164,8 +157,8 @@ def evidence(
     *prior* [F, F] is what is believed of a victim's other aggressors; a pair's own prior is not in its evidence.
     *weighed* may hold what `weigh` made of the same prior.
     """
-    known = weigh(fits, options or Options(), prior, weighed)
-    pairs, groups, middle, spread = known.pairs, known.groups, known.middle, known.spread
+    start = weigh(fits, options or Options(), prior, weighed)
+    pairs, groups, middle, spread = start.pairs, start.groups, start.middle, start.spread
     known = np.isfinite(middle)
     likely = likelihood(middle[known], spread[known] * groups.widening)
     ratio = _ratio(likely, groups)

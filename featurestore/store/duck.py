@@ -4,6 +4,7 @@ DuckDB admits one process while the file is open for writing, so nobody keeps it
 outside (`staging`) and holds the file for one transaction only, `HOLD` at most; a longer hold is logged.
 """
 
+import copy
 import os
 import random
 import threading
@@ -71,6 +72,7 @@ class Store:
     def __init__(self, path: Path, deadline: timedelta = timedelta(seconds=30)) -> None:
         self.path = Path(path)
         self.deadline = deadline
+        self._con: DuckDBPyConnection | None = None
 
     @property
     def spill(self) -> Path:
@@ -103,10 +105,12 @@ class Store:
         To make that takes longer than a short transaction. The file is opened and closed at each call nevertheless.
         """
         with staging(self.spill) as con:
-            yield _Session(self.path, self.deadline, con)
+            same = copy.copy(self)
+            same._con = con
+            yield same
 
     def _staged(self) -> AbstractContextManager[DuckDBPyConnection]:
-        return staging(self.spill)
+        return staging(self.spill) if self._con is None else nullcontext(self._con)
 
     def _transact(self, con: DuckDBPyConnection, work: Callable[[DuckDBPyConnection], T], *, read_only: bool) -> T:
         until = time.monotonic() + self.deadline.total_seconds()
@@ -179,17 +183,6 @@ class Store:
     def _busy(self) -> Temporary:
         waited = f"{self.deadline.total_seconds():g} s"
         return Temporary("store", "locked", f"{self.path}: held by another process for longer than {waited}")
-
-
-class _Session(Store):
-    """See `Store.session`."""
-
-    def __init__(self, path: Path, deadline: timedelta, con: DuckDBPyConnection) -> None:
-        super().__init__(path, deadline)
-        self._con = con
-
-    def _staged(self) -> AbstractContextManager[DuckDBPyConnection]:
-        return nullcontext(self._con)
 
 
 def _abandon(con: DuckDBPyConnection) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from featurestore.interference.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN, decide
+from featurestore.interference.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN, decide, weigh
 from featurestore.interference.evidence import Options, VictimFit
 from featurestore.interference.pairs import learn
 from featurestore.interference.victim import fit_victim
@@ -144,3 +144,14 @@ def test_two_neighbours_that_are_never_apart_are_not_confidently_blamed_one_by_o
 def test_fewer_overlaps_than_asked_for_decide_nothing():
     fits = [fit_of(0, [0.8], [0.05], [200])]
     assert decide(fits, replace(Options(), min_overlaps=500)).status == [UNKNOWN]
+
+
+def test_what_was_weighed_serves_fits_that_say_the_same_and_no_others():
+    fits = [fit_of(victim, [NAN, 0.4, 0.02], [NAN, 0.05, 0.03], [0, 200, 200]) for victim in range(3)]
+    weighed = weigh(fits, Options())
+    drifted = [replace(fit, drift=1.5) for fit in fits]
+    assert weigh(drifted, Options(), None, weighed) is weighed
+    others = [replace(fits[0], raw=fits[0].raw + 0.2), *fits[1:]]
+    found, alone = decide(others, weighed=weighed), decide(others)
+    assert found.probability.tolist() == pytest.approx(alone.probability.tolist(), rel=1e-12, nan_ok=True)
+    assert found.slowdown.tolist() != pytest.approx(decide(fits).slowdown.tolist(), nan_ok=True)

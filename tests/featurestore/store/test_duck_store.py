@@ -59,6 +59,20 @@ def test_a_new_file_has_the_newest_schema_and_every_migration_once(tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.duckdb"]
 
 
+def test_between_the_calls_of_a_session_the_file_is_free_for_another_process(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s.duckdb", deadline=timedelta(seconds=0.2))
+    with store.session() as session:
+        session.write(remember("one"))
+        with held(store.path), pytest.raises(Temporary):
+            session.read(lambda con: None)
+        store.write(remember("two"))
+        with pytest.raises(KeyError):
+            session.write(lambda con: {}["stop"])
+        assert remembered(session) == ["one", "two"]
+        session.write(remember("three"))
+    assert remembered(store) == ["one", "three", "two"]
+
+
 def test_nothing_of_a_failed_transaction_stays(tmp_path: Path) -> None:
     store = Store(tmp_path / "s.duckdb")
     store.write(remember("kept"))
