@@ -140,6 +140,9 @@ def drain(
     if spec.get("trigger") != "operator driven":
         warn(f"region {region} of {job} is periodic: it drains by itself every {spec.get('period', 0):g} s")
         raise typer.Exit(NO)
+    if (state := status.get("state", "STARTED")) not in ("STARTED", "PROCESSING"):
+        warn(f"region {region} of {job} is {state}: it drains only from PROCESSING")
+        raise typer.Exit(NO)
     known = sorted(name for name, is_one in (spec.get("operatorsToTriggerMap") or {}).items() if is_one)
     chosen = operator or (known[0] if len(known) == 1 else None)
     if chosen not in known:

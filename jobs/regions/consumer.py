@@ -242,6 +242,8 @@ class Consumer:
             if held.unwritten is None:
                 self._catch_up(held)
         else:
+            for other in [each for each in self._held.values() if each.name == resource.name]:
+                self._forget(other)  # it has another index now; two regions would write one resource
             used = status.state is not State.STARTED or status.region_healthy or self.started
             again = resource.run_before and (self._restarted or used)
             region = restarted(resource.region) if again else resource.region

@@ -169,3 +169,11 @@ def test_what_names_nothing_is_refused_before_it_becomes_a_path(
     code, _, err = run(capsys, *arguments)
     assert code == 2
     assert err.count("\n") == 1 and ("only" in err or "--lease" in err)
+
+
+def test_a_drain_that_no_state_expects_is_said(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    job.apply()
+    path = f"{paths.regions('default')}/j-cr1/status"
+    job.send("PATCH", path, {"status": {"state": "RESETTING"}}, "application/merge-patch+json")
+    code, _, err = run(capsys, "drain", "j", "1")
+    assert (code, err) == (1, "colocate: region 1 of j is RESETTING: it drains only from PROCESSING\n")

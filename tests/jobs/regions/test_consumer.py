@@ -359,3 +359,12 @@ def test_a_failure_that_nobody_foresaw_is_tried_again_and_not_waited_for_for_eve
     assert world.server.writes == []
     world.settle(10.0).well()
     assert world.state is State.PROCESSING
+
+
+def test_a_resource_that_gets_another_index_is_one_region_still() -> None:
+    world = World(periodic()).listed().well()
+    resource = world.server.resource(0)
+    spec = msgspec.structs.replace(resource.region.spec, region_index=7)
+    world.inbox.watched(Seen(resource._replace(region=Region(spec, resource.region.status))))
+    world.settle()
+    assert set(world.consumer.regions) == set(world.consumer.accepted) == {7}
