@@ -13,7 +13,7 @@ from typing import Any
 from featurestore.snapshot import Snapshot
 from featurestore.store import published
 from jobs import collect, config, learn, wire
-from jobs.demo import recorded, show
+from jobs.demo import recorded, region, show
 from jobs.demo.findings import Finding, findings, strongest
 from jobs.demo.replay import CLUSTER, moment, replay
 from jobs.manifests import Manifest
@@ -44,6 +44,7 @@ def demo(*, directory: Path | None, serve: bool, swap: tuple[str, str] | None = 
         settings = config.load(path)
         show.opening(recording)
         result = run(recording, settings)
+        show.region(region.told())
         show.show(result, kept=path if directory is not None else None)
         if serve:
             from jobs.service.listening import port

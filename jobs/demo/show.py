@@ -43,6 +43,11 @@ def opening(recording: "Recording") -> None:
     sys.stdout.flush()
 
 
+def region(said: str) -> None:
+    """Print what a consistent region did."""
+    _console().print(f"{escape(said)}\n")
+
+
 def show(result: "Result", kept: Path | None = None) -> None:
     """Print what was collected, attributed and learned, then the recommendation and its reasons.
 
