@@ -51,6 +51,12 @@ def refusals(
 def blamed(app: str, loads: Sequence[Workload], fleet: Fleet, scored: Scored, among: Mask) -> Iterator[Unsatisfied]:
     """Yield what refuses the clusters *among* which intents refuse: a requirement, a consumer, or all together."""
     open_ = among & (scored.answers != YES)
+    inhabited = fleet.sums(np.ones(fleet.nodes, dtype=np.bool_)) > 0
+    for load in loads:
+        if load.mandatory and (full := open_ & inhabited & (_alone(fleet, load, ()) == NO)).any():
+            more = "another pod" if load.replicas == 1 else f"{load.replicas} more pods"
+            yield Unsatisfied(app, load.consumers, "", _names(fleet, full), f"no room for {more} on its nodes")
+            open_ &= ~full
     for load in loads:
         for stated in load.mandatory:
             consumer, requirement = stated

@@ -173,7 +173,11 @@ def test_nodes_that_take_no_pods_do_not_count(wrong: dict[str, Any]) -> None:
 
 
 def test_a_full_node_takes_no_pod_though_it_has_room() -> None:
-    assert place(intents(consumer(allocatable("cpu", 1))), _cluster([node("n1", cpu=4, pods=0)])).unsatisfied
+    [why] = place(intents(consumer(allocatable("cpu", 1))), _cluster([node("n1", cpu=4, pods=0)])).unsatisfied
+    assert (why.requirement, why.message) == ("", "no room for another pod on its nodes")
+    many = intents(consumer(allocatable("cpu", 1), replicas=3))
+    [why] = place(many, fleet(A=[node("n1", cpu=4, pods=2)], B=[node("n1", cpu=2)])).unsatisfied[:1]
+    assert (why.clusters, why.message) == (("A",), "no room for 3 more pods on its nodes")
 
 
 def _apps(*cpus: float) -> list[Consumer]:
