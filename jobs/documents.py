@@ -12,6 +12,31 @@ from pipeline.errors import BadInput
 _MOST: Final = 20_000_000
 
 
+class _Loader(yaml.CSafeLoader):
+    """YAML in which a key that stands twice in a mapping is an error, since one of the two would be lost."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._merged: dict[
+            int, yaml.MappingNode
+        ] = {}  # those in which merged keys may stand beside the same of theirs
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        if id(node) not in self._merged:
+            self._check(node)
+        super().flatten_mapping(node)
+
+    def _check(self, node: yaml.MappingNode) -> None:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                self._merged[id(node)] = node
+            elif isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} stands twice", key.start_mark)
+                seen.add(key.value)
+
+
 def read(file: Path) -> list[Any]:
     """Return the documents of *file*; raises `BadInput` naming the file, and the line where one is at fault."""
     try:
@@ -28,7 +53,7 @@ def parse(file: Path, text: str) -> list[Any]:
         try:
             found = [msgspec.json.decode(text)]
         except (msgspec.MsgspecError, RecursionError):  # YAML, or neither
-            found = list(yaml.load_all(text, yaml.CSafeLoader))
+            found = list(yaml.load_all(text, _Loader))
             if "*" in text:  # aliases
                 _written_out(found, {})
     except yaml.MarkedYAMLError as error:

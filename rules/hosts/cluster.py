@@ -178,7 +178,8 @@ def tag_expressions(tags: Sequence[str]) -> tuple[Expression, ...]:
 
 
 def _without_own_taint(node: Node, job: str) -> Node:
-    kept = tuple(taint for taint in node.taints if taint.key != keys.EXCLUSIVE or taint.value != job)
+    own = (keys.EXCLUSIVE, job, "NoSchedule")  # of another effect it is somebody else's, and keeps pods off
+    kept = tuple(taint for taint in node.taints if (taint.key, taint.value, taint.effect) != own)
     return node if len(kept) == len(node.taints) else structs.replace(node, taints=kept)
 
 

@@ -112,6 +112,7 @@ def test_people_get_tables(files, capsys):
         (("id: sink", "id: 0"), "job.yaml: pes[2].id: 0 stands twice"),
         (("hostPools", "hostpools"), "job.yaml: Object contains unknown field `hostpools`"),
         (("job: ex", "job: [ex"), "job.yaml, line"),
+        (("job: ex", "job: ex\njob: other"), "job.yaml, line 3: not YAML or JSON: 'job' stands twice"),
         (("job: ex", "---\njob: x\n---\njob: ex"), "job.yaml: holds 2 documents where one job should be"),
         (("template: {", "template: &t {metadata: *t, "), "job.yaml: not YAML or JSON: aliases"),
         (("spec: {", "spec: {tolerations: [5], "), "pod job.yaml: pes[0].template: Expected `object`, got `int`"),
@@ -171,6 +172,30 @@ def test_aliases_are_written_out(files, capsys):
     assert code == 0
     containers = [each["manifest"]["spec"]["containers"] for each in json.loads(out)["pods"]]
     assert containers[0] == containers[1] == [{"name": "pe", "image": "example"}]
+
+
+def test_merged_keys_may_stand_beside_the_same_of_a_mapping_itself(files, capsys):
+    """Whether the mapping that merges is read before or after one that merges it in turn."""
+    merging = """
+job: ex
+hostPools: {}
+spl: "() as A = F() {}"
+template:
+  metadata:
+    annotations: &low {x: "1", y: "1"}
+    labels: &high {<<: *low, x: "2", w: "2"}
+pes:
+- id: 0
+  operators: [{name: A}]
+  template: {metadata: {annotations: {<<: *high, z: "3"}}}
+- {id: 1}
+"""
+    (files / "job.yaml").write_text(merging)
+    code, out, err = run(capsys, "apply", "-f", "job.yaml", "--nodes", "nodes.json", "-o", "json")
+    assert code == 0, err
+    first, second = (each["manifest"]["metadata"] for each in json.loads(out)["pods"])
+    assert {"y": "1", "w": "2", "z": "3"}.items() <= first["annotations"].items()
+    assert (second["labels"]["x"], second["labels"]["y"]) == ("2", "1")
 
 
 def test_create_asks_the_cluster_itself(files, capsys):

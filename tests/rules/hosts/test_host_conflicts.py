@@ -218,6 +218,13 @@ def test_a_named_node_that_the_pod_cannot_use(state, template, said):
     assert "n1" in conflict.message
 
 
+def test_a_taint_of_the_jobs_value_but_another_effect_keeps_its_pods_off():
+    state = {"taints": [Taint("streams.ibm.com/exclusive", "NoExecute", "ex")]}
+    assert kinds(job('host("n1")'), [host("n1", **state), host("n2")]) == [("node-unusable", (0,))]
+    state = {"taints": [Taint("streams.ibm.com/exclusive", "NoSchedule", "ex")]}
+    placed(job('host("n1")'), [host("n1", **state), host("n2")])
+
+
 def test_a_template_that_tolerates_the_taint_can_use_the_node():
     tolerations = [{"key": "gpu", "operator": "Exists"}]
     found = job('host("n1")', template={"spec": {"tolerations": tolerations}})
