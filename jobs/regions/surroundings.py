@@ -9,12 +9,14 @@ import structlog
 from jobs.regions import paths
 from pipeline.errors import NOT_JSON
 from rules.regions.health import Connectivity, Element, Health, Runner, health
+from rules.regions.resource import ELEMENT
 
 _log = structlog.get_logger(__name__)
 
 
 class _Owner(msgspec.Struct):
     uid: str | None = None
+    kind: str = ""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -157,6 +159,7 @@ def _runner(raw: msgspec.Raw, job: str) -> tuple[str, Runner] | None:
     except _UNREADABLE as error:
         _log.warning("a pod of a processing element cannot be read", error=str(error))
         return None
-    owners = [each.uid for each in found.metadata.owner_references or () if each.uid]
+    by_kind = {each.kind: each.uid for each in reversed(found.metadata.owner_references or ()) if each.uid}
+    owner = by_kind.get(ELEMENT) or next(reversed(by_kind.values()), "")  # others may own the pod as well
     phase = (found.status and found.status.phase) or ""
-    return found.metadata.name, Runner(number, owners[0] if owners else "", launch, phase)
+    return found.metadata.name, Runner(number, owner, launch, phase)

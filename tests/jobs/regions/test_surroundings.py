@@ -115,3 +115,13 @@ def test_a_missing_status_is_no_connection() -> None:
     seen = well()
     seen.of.element("MODIFIED", element(0, connectivity=None))
     assert seen.of.health((0, 1)) == Health(False, True)
+
+
+def test_a_pod_that_others_own_as_well_is_its_elements_still() -> None:
+    seen = Seen()
+    seen.of.replace_elements([element(0)])
+    body = msgspec.json.decode(pod(0))
+    owners = [("Job", "uid-job"), ("ProcessingElement", "uid-0"), ("Other", "uid-other")]
+    body["metadata"]["ownerReferences"] = [{"kind": kind, "uid": uid} for kind, uid in owners]
+    seen.of.replace_pods([msgspec.Raw(msgspec.json.encode(body))])
+    assert seen.of.health((0,)) == Health(True, True)
