@@ -67,7 +67,7 @@ def run(scale: float = 1.0) -> list[Figure]:
 def _memory(scale: float) -> list[Figure]:
     """Return the peak memory of full fits at three sizes, less that of a fit of next to nothing, per activation."""
     sizes = [round(size * scale) for size in SIZES]
-    least, *peaks = [measured_peak(_learn_once, size) for size in (200, *sizes)]
+    least, *peaks = [_peak(size) for size in (200, *sizes)]
     found = []
     for size, peak in zip(sizes, peaks, strict=True):
         each = (peak - least) * 2**20 / size
@@ -87,12 +87,15 @@ def _memory(scale: float) -> list[Figure]:
     return found
 
 
-def _learn_once(count: int) -> None:
+def _peak(count: int) -> float:
+    """Return the peak memory, in MB, of a process that learns from a store that others have filled."""
     with tempfile.TemporaryDirectory(prefix="learning-") as place:
-        settings = _settings(Path(place))
-        store = Store(settings.store.path)
-        _fill(store, activations(count), None, END)
-        learn.run(settings, "bench", now=lambda: END, store=store)
+        _fill(Store(_settings(Path(place)).store.path), activations(count), None, END)
+        return measured_peak(_learn_once, Path(place))
+
+
+def _learn_once(place: Path) -> None:
+    learn.run(_settings(place), "bench", now=lambda: END)
 
 
 def _settings(place: Path) -> Settings:
