@@ -3,8 +3,8 @@
 Applying again changes what differs, and deletes regions that the job no longer has; what a region did so far stays.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -14,6 +14,11 @@ from jobs.regions.resources import Api
 from pipeline.errors import Permanent, SourceError
 from pipeline.records import Listing
 from rules.regions.resource import API_VERSION, OPERATOR, REGION, wire
+
+_T = TypeVar("_T")
+
+#: Times that an object is tried which others change at the same time.
+_TRIES = 10
 
 
 class Cluster(Api, Protocol):
@@ -33,7 +38,7 @@ class Applied(NamedTuple):
 
 def apply(cluster: Cluster, job: Job, namespace: str) -> Iterator[Applied]:
     """Bring the regions of *job* into *namespace*; raises `SourceError` where the API server refuses."""
-    owner = _owner(cluster, job, namespace)
+    owner = _retried(lambda: _owner(cluster, job, namespace))
     if owner["created"]:
         yield Applied("Job", job.name, namespace, "created")
     wanted = {}
@@ -52,6 +57,17 @@ def apply(cluster: Cluster, job: Job, namespace: str) -> Iterator[Applied]:
     operator = _object(OPERATOR, paths.operator_name(job.name), owner, job, spec, {})
     outcome = _put(cluster, paths.operators(namespace), operator)
     yield Applied(OPERATOR, paths.operator_name(job.name), namespace, outcome)
+
+
+def _retried(work: Callable[[], _T]) -> _T:
+    """Do *work*, and again where another changed the object between its reading and its writing."""
+    for _ in range(_TRIES - 1):
+        try:
+            return work()
+        except Permanent as error:
+            if error.reason != "status_409":
+                raise
+    return work()
 
 
 def _owner(cluster: Cluster, job: Job, namespace: str) -> dict[str, Any]:
@@ -105,6 +121,11 @@ def _object(
 
 
 def _put(cluster: Cluster, path: str, body: dict[str, Any]) -> str:
+    """Bring the object to the cluster; say what became of it."""
+    return _retried(lambda: _put_once(cluster, path, body))
+
+
+def _put_once(cluster: Cluster, path: str, body: dict[str, Any]) -> str:
     """Create the object, or change what differs of its labels, owners and spec; say which."""
     name = body["metadata"]["name"]
     try:

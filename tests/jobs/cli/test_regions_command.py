@@ -177,3 +177,22 @@ def test_a_drain_that_no_state_expects_is_said(job: Job, capsys: pytest.CaptureF
     job.send("PATCH", path, {"status": {"state": "RESETTING"}}, "application/merge-patch+json")
     code, _, err = run(capsys, "drain", "j", "1")
     assert (code, err) == (1, "colocate: region 1 of j is RESETTING: it drains only from PROCESSING\n")
+
+
+def test_an_apply_goes_on_where_another_makes_or_changes_the_same(
+    api: KubeApi, job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write, seen = api.write, set[tuple[str, str]]()
+
+    def crossed(method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Another is faster at every first write: it does the same, and this one conflicts."""
+        if (method, path) in seen or method not in ("POST", "PUT"):
+            return write(method, path, body)
+        seen.add((method, path))
+        write(method, path, body)
+        return 409, {"kind": "Status", "reason": "Conflict"}
+
+    api.write = crossed  # type: ignore[method-assign]
+    code, _, err = run(capsys, "apply", "-f", str(job.file))
+    assert (code, err) == (0, "")
+    assert set(api.all(paths.regions("default"))) == {"j-cr0", "j-cr1"}
