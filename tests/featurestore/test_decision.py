@@ -86,6 +86,18 @@ def test_a_prediction_speaks_where_the_evidence_is_little_and_yields_where_it_is
     assert table.probability[row(table, 0, 0)] < 0.2
 
 
+def test_pairs_never_seen_are_somewhat_likelier_than_the_share_of_those_seen_tells():
+    """The odds of a predicted pair are those of its prior, moved to the share found, and e^0.2 times that."""
+    seen = [fit_of(0, [NAN, 0.8, 0.0, 0.0], [NAN, 0.05, 0.02, 0.02], [0, 300, 300, 300])]
+    fits = seen + [fit_of(victim, [NAN] * 4, [NAN] * 4, [0] * 4) for victim in (1, 2, 3)]
+    prior = np.full((4, 4), 0.3)
+    known = weigh(fits, Options(), prior)
+    table = decide(fits, Options(), prior, weighed=known)
+    moved = known.groups.prior(np.array([0.3]))[0]
+    stated = table.probability[row(table, 2, 1)]
+    assert stated / (1 - stated) == pytest.approx(np.exp(0.2) * moved / (1 - moved), rel=1e-6)
+
+
 def test_an_effect_that_the_placebo_explains_is_a_shared_cause():
     placebo, error = [0.2, 0.0], [0.02, 0.02]
     fits = [
