@@ -42,7 +42,7 @@ class _Nowhere:
     """Takes every write and tells nobody."""
 
     def region(self, name: str) -> Resource:
-        raise NotImplementedError
+        raise LookupError(name)  # nothing is read back while every write is taken
 
     def write(self, name: str, version: str, spec: RegionSpec, status: RegionStatus) -> str:
         return version
