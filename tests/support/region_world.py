@@ -5,6 +5,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -51,10 +52,20 @@ def free_udp_port() -> int:
 
 
 def free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
+    """Two free ports that no outgoing connection will get: an operator that starts again needs the same ones."""
+    with Path("/proc/sys/net/ipv4/ip_local_port_range").open() as file:
+        lowest = int(file.read().split()[0])
+    found: list[int] = []
+    for port in random.sample(range(10_000, min(lowest, 32_768)), 200):
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == 2:
+            return found[0], found[1]
+    raise OSError("no two ports below the range of outgoing connections are free")
 
 
 class Job:
@@ -319,6 +330,13 @@ class Forked(Reached):
     def start(self) -> None:
         self.process = self._context.Process(target=_serve, args=(self._kubeconfig, self._options), daemon=True)
         self.process.start()
+
+    def revive(self) -> bool:
+        """Start it again where it ended by itself, as a kubelet does with a container; whether it had."""
+        ended = not self.process.is_alive()
+        if ended:
+            self.start()
+        return ended
 
     def kill(self) -> None:
         """End it without a chance to say good-bye."""
