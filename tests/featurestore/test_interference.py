@@ -129,7 +129,7 @@ def test_the_order_of_rows_changes_nothing(seed):
     np.testing.assert_allclose(one.se, two.se, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(15))
 def test_a_function_that_does_nothing_moves_no_other_estimate(seed):
     draw = np.random.default_rng(seed)
     exposure = beside(draw, 600, 3)
