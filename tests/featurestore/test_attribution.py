@@ -199,7 +199,7 @@ LIVES = st.tuples(
 RUNS = st.tuples(st.sampled_from("fgh"), st.integers(0, 40), st.integers(0, 10))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(lives=st.lists(LIVES, max_size=12), given_runs=st.lists(RUNS, max_size=20), skew=st.integers(0, 3))
 def test_the_same_answers_as_trying_every_pod(lives, given_runs, skew):
     placements = [

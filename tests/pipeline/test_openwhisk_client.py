@@ -34,7 +34,7 @@ def connect(url: str, **options) -> OpenWhiskClient:
     return OpenWhiskClient(url, "guest", KEY, sleep=lambda _: None, **options)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     starts=st.lists(st.integers(0, 6), max_size=25),
     late=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(-3, 30)), max_size=8),

@@ -177,7 +177,7 @@ def _possible(parts: list[Partition], stated: tuple[Company, ...], chosen: tuple
     return any(_possible(parts, stated, (*chosen, set(each))) for each in choices)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(_contentions(), st.randoms(use_true_random=False))
 def test_parting_agrees_with_trying_every_choice(drawn, shuffler):
     parts, stated = drawn

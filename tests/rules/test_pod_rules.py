@@ -247,7 +247,7 @@ RUNNING = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(AFFINITIES, SPREADS, LABELS, st.lists(RUNNING, max_size=6))
 def test_the_nodes_that_remain_are_those_that_the_scheduler_would_take(spec, spreads, labels, running):
     manifest = new({**spec, "topologySpreadConstraints": spreads}, **labels)
@@ -270,7 +270,7 @@ OF_FUNCTIONS = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(AFFINITIES, SPREADS, LABELS, st.lists(OF_FUNCTIONS, max_size=6), st.sampled_from(("prefer", "require")))
 def test_with_rules_about_other_pods_what_could_be_scheduled_still_can(spec, spreads, labels, running, mode):
     """By its own rules, those of pods that run, and strict ones of ours: one node stays open if one was."""

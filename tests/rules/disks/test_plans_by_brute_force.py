@@ -170,7 +170,7 @@ def strengths(notes):
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(capacities, asked, annotations)
 def test_a_plan_is_found_exactly_where_one_exists_and_gives_up_as_little_as_possible(drives, wanted, notes):
     asked_for = strengths(notes)
