@@ -127,7 +127,6 @@ def _after(job: Job, operator: Forked, index: int, before: dict[str, Any], kille
     last = before.get("lastCompletedSeqID", 0)
 
     def settled() -> bool:
-        operator.revive()
         status = job.status(index)
         reset = status.get("lastResetTime", 0) >= killed and status["lastCompletedReset"] >= last
         return reset or status.get("state") == _MAX

@@ -331,13 +331,6 @@ class Forked(Reached):
         self.process = self._context.Process(target=_serve, args=(self._kubeconfig, self._options), daemon=True)
         self.process.start()
 
-    def revive(self) -> bool:
-        """Start it again where it ended by itself, as a kubelet does with a container; whether it had."""
-        ended = not self.process.is_alive()
-        if ended:
-            self.start()
-        return ended
-
     def kill(self) -> None:
         """End it without a chance to say good-bye."""
         self.process.kill()
