@@ -11,6 +11,7 @@ import msgspec
 import structlog
 import uvicorn
 
+from jobs.ending import Ending
 from jobs.regions import paths
 from jobs.regions.boards import Boards
 from jobs.regions.consumer import Consumer
@@ -53,7 +54,7 @@ class Operator:
 
     client: KubernetesClient
     options: Options
-    _stopped: threading.Event = field(default_factory=threading.Event)
+    _stopped: Ending = field(default_factory=Ending)
     #: The ports that are listened on, once they are: REST and metrics.
     ports: tuple[int, int] = (0, 0)
     listening: threading.Event = field(default_factory=threading.Event)

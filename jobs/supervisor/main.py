@@ -8,7 +8,6 @@ it ends.
 import os
 import signal
 import tempfile
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from featurestore.store import decisions, queries
 from featurestore.store.duck import Store
 from jobs import logs
 from jobs.config import Settings, admitted
+from jobs.ending import Ending
 from jobs.regions.instance import Instance
 from jobs.service import listening
 from jobs.service.health import from_table
@@ -57,7 +57,7 @@ class _Supervisor:
         self._descriptor = descriptor
         self._directory = directory
         self._workers = settings.serve.workers
-        self._stopping = threading.Event()
+        self._stopping = Ending()
         self._store = Store(settings.store.path, settings.store.deadline)
         self._spool = settings.store.spool
         self._board = Board(directory / status.FILE, names(jobs))

@@ -1,0 +1,68 @@
+"""`jobs.ending`: what a signal handler sets."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from jobs.ending import Ending
+
+
+def test_a_wait_ends_soon_after_it_was_set_and_says_so() -> None:
+    ending = Ending()
+    assert not ending.wait(0.0)
+    threading.Timer(0.05, ending.set).start()
+    began = time.monotonic()
+    assert ending.wait(60.0)
+    assert time.monotonic() - began < 30.0
+    assert ending.is_set()
+    assert ending.wait(60.0), "once set, it stays set"
+    assert ending.wait(60.0)
+
+
+def test_a_signal_in_the_midst_of_a_wait_ends_it() -> None:
+    ending = Ending()
+    before = signal.signal(signal.SIGUSR1, lambda *_: ending.set())
+    main = threading.get_ident()
+    try:
+        threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGUSR1)).start()
+        assert ending.wait(60.0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize(("kind", "blocks"), [(Ending, False), (threading.Event, True)])
+def test_a_handler_may_set_it_at_any_point_of_a_wait(kind: Callable[[], Ending], blocks: bool) -> None:
+    """A handler runs between any two steps of the thread that waits: here one runs at each of them.
+
+    Python's own event is the counter-example that shows that the check can fail.
+    """
+    assert _blocks(kind) is blocks
+
+
+def _blocks(kind: Callable[[], Ending]) -> bool:
+    event = kind()
+    over = threading.Event()
+    within = False
+
+    def step(frame: FrameType, what: str, argument: object) -> Callable[..., object]:
+        nonlocal within
+        frame.f_trace_opcodes = True
+        if not within:
+            within = True
+            event.set()
+            within = False
+        return step
+
+    def waiting() -> None:
+        sys.settrace(step)
+        event.wait(0.01)
+        sys.settrace(None)
+        over.set()
+
+    threading.Thread(target=waiting, daemon=True).start()
+    return not over.wait(2.0)
