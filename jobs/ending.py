@@ -1,7 +1,28 @@
-"""Whether a process is to end: set from a signal handler, awaited by the main thread, asked by every thread."""
+"""How a process ends: what a signal handler sets, and a limit for what is done after it."""
 
 import contextlib
+import faulthandler
 import queue
+import signal
+from collections.abc import Callable
+
+#: How long closing may take in seconds; Kubernetes kills a container 30 s after it asked.
+LIMIT = 25.0
+
+
+def on_signals(stop: Callable[[], None], limit: float = LIMIT) -> None:
+    """Call *stop* at SIGTERM, SIGINT and SIGHUP, in the main thread, from which this is called too.
+
+    A process that has not ended *limit* seconds later prints where each of its threads is, on standard error, and
+    ends with exit code 1: an end that hangs is said and not waited for. What was promised is on disk before.
+    """
+
+    def asked(*_: object) -> None:
+        faulthandler.dump_traceback_later(limit, exit=True)
+        stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, asked)
 
 
 class Ending:

@@ -1,7 +1,6 @@
 """``colocate regions``: consistent regions of stream jobs, and the operator that keeps one job's."""
 
 import os
-import signal
 import socket
 from datetime import timedelta
 from pathlib import Path
@@ -184,6 +183,7 @@ def serve(
     import logging
 
     from jobs import logs
+    from jobs.ending import on_signals
     from jobs.regions.operator import Operator, Options
 
     levels = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
@@ -206,8 +206,7 @@ def serve(
         lease_seconds=lease,
     )
     operator = Operator(_client(context, cluster, timeout=min(4.0, lease / 4)), options)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: operator.stop())
+    on_signals(operator.stop)
     raise typer.Exit(DONE if operator.run() else PARTLY)
 
 

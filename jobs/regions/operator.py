@@ -155,7 +155,7 @@ class Operator:
                 inbox.close()
                 for watcher in watchers:
                     watcher.stop()
-                consuming.join(30.0)
+                consuming.join(15.0)
                 messenger.close()
         if lost:
             _log.error("the lease was lost: another operator may act", job=options.job)

@@ -6,7 +6,6 @@ it ends.
 """
 
 import os
-import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from featurestore.store import decisions, queries
 from featurestore.store.duck import Store
 from jobs import logs
 from jobs.config import Settings, admitted
-from jobs.ending import Ending
+from jobs.ending import Ending, on_signals
 from jobs.regions.instance import Instance
 from jobs.service import listening
 from jobs.service.health import from_table
@@ -34,6 +33,9 @@ _log = structlog.get_logger(__name__)
 
 #: How often the serving processes are looked at, and decisions are written to the history, in seconds.
 _LOOK, _FLUSH = 0.2, 10.0
+
+#: How long the last flush may take in seconds; what it does not get to lies in the spool for the next start.
+_LAST_FLUSH = 10.0
 
 
 def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> int:
@@ -67,8 +69,7 @@ class _Supervisor:
         self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
 
     def run(self, address: tuple[object, ...]) -> int:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: self._stopping.set())
+        on_signals(self._stopping.set)
         _log.info("listening", host=address[0], port=address[1], workers=self._workers)
         servers = Servers(self._start_server, self._workers, self._board.restarted)
         code: int | None = None
@@ -89,7 +90,7 @@ class _Supervisor:
             if self._clockwork is not None:
                 self._clockwork.stop()
             servers.stop()
-            self._flusher.close(timeout=30.0)
+            self._flusher.close(timeout=_LAST_FLUSH)
         return code or 0
 
     def _start_server(self, slot: int) -> children.Process:

@@ -1,6 +1,7 @@
 """`jobs.ending`: what a signal handler sets."""
 
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -42,6 +43,22 @@ def test_a_handler_may_set_it_at_any_point_of_a_wait(kind: Callable[[], Ending],
     Python's own event is the counter-example that shows that the check can fail.
     """
     assert _blocks(kind) is blocks
+
+
+def test_an_end_that_hangs_is_over_at_its_limit_and_says_where_it_hung() -> None:
+    script = (
+        "import signal, threading\n"
+        "from jobs.ending import Ending, on_signals\n"
+        "ending = Ending()\n"
+        "on_signals(ending.set, limit=0.5)\n"
+        "signal.raise_signal(signal.SIGTERM)\n"
+        "assert ending.is_set()\n"
+        "def closing_for_ever(): threading.Event().wait()\n"
+        "closing_for_ever()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "closing_for_ever" in ended.stderr
 
 
 def _blocks(kind: Callable[[], Ending]) -> bool:

@@ -112,7 +112,7 @@ def serving(cluster: Cluster, tmp_path: Path) -> Iterator[Advised]:
         yield made
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        assert process.wait(60) == 0, log.read_text()[-8000:]
 
 
 def live(made: Advised) -> bool:
