@@ -278,7 +278,8 @@ class ServeSettings(Group):
 
 class DiskSettings(Group):
     live: bool = Field(
-        False, description="watch drives, volumes and claims while serving; the scheduler's extender needs it"
+        False,
+        description="watch drives, volumes and claims while serving, for the scheduler's extender and the webhook",
     )
     sequential: bool = Field(
         False, description="let a pod wait while another reservation asks for the same class of volume group"

@@ -175,8 +175,8 @@ class Advice:
     """One rule's answer to one request.
 
     *candidates* None allows every node. A set that is not *firm* gives way where too few nodes would remain; then
-    *otherwise* replaces *terms*. What is only shown, *reasons* and *measures*, is worked out when it is asked for:
-    a pod does not wait for it.
+    *otherwise* replaces *terms*. What is only shown, *reasons*, *measures* and *shown* (a part of the recommendation
+    that is the rule's own), is worked out when it is asked for: a pod does not wait for it.
     """
 
     rule: str
@@ -187,6 +187,7 @@ class Advice:
     measures: Callable[[], Iterable[Measure]] = tuple
     firm: bool = True
     otherwise: tuple[Term, ...] = ()
+    shown: Callable[[], Mapping[str, Any] | None] = lambda: None
 
 
 Rule = Callable[["Request", "View", "Policy"], "Advice"]

@@ -111,6 +111,7 @@ class Answer:
             reasons=tuple(self._reasons()),
             hpa=request.hpa.told if request.hpa is not None else None,
             left_out=tuple(self.left_out),
+            disks=self.advices["disks"].shown() if "disks" in self.advices else None,
             hosts=None if request.hosts is None else {"node": request.hosts.node, "labels": request.hosts.labels},
             outcome=self.outcome,
             cause=self.cause,

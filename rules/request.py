@@ -8,6 +8,7 @@ from msgspec import structs
 
 from pipeline.records import Action, Labels, Pod, PodSelection, Spread, Workflow
 from rules import relations, shape
+from rules.disks.rule import Volumes
 from rules.functions import HIGH, LEVELS, MEDIUM, RESOURCES, importance
 from rules.hosts.podrules import PodRules, of_pod
 from rules.identity import Identity, identify
@@ -77,7 +78,7 @@ class Request:
     other cluster that the workflow is meant for, *left_alone* why the pod gets no rules at all. *beside*, *apart* and
     *spread* are its own required rules about other pods. Without *labelled* it gets none of one's own labels. *hpa*
     is what intents ask of it; *pod* and *requests* are then what they make of it. *hosts* is what it gets as a
-    PE of a stream job.
+    PE of a stream job, *disks* the volumes that it mounts, where disks are looked at.
     """
 
     pod: Mapping[str, Any]
@@ -109,6 +110,7 @@ class Request:
     labelled: bool = True
     hpa: Asked | None = None
     hosts: PodRules | None = None
+    disks: Volumes | None = None
 
     @property
     def strict(self) -> bool:

@@ -20,6 +20,7 @@ from rules.affinity.service import service
 from rules.affinity.unknown import unknown
 from rules.affinity.usable import usable
 from rules.affinity.workflow import workflow
+from rules.disks.rule import disks
 from rules.hosts.rule import hosts
 from rules.hpa.rule import hpa
 
@@ -31,6 +32,7 @@ RULES: Final[Mapping[str, tuple[Ground, Rule]]] = {
     "usable": ("fact", usable),
     "capacity": ("fact", capacity),
     "pod_rules": ("fact", pod_rules),
+    "disks": ("fact", disks),
     "own": ("stated", own),
     "hardware": ("stated", hardware),
     "hpa": ("stated", hpa),

@@ -136,7 +136,8 @@ def view_of(
     busy they are: by what was measured on the node, else like its other pods, else as always busy; where busyness is
     measured and the function was not seen at all, as `running.IDLE`.
     """
-    listed = tables.nodes(learned.tables["nodes"]) if nodes is None else nodes
+    given = tables.nodes(learned.tables["nodes"]) if nodes is None else nodes
+    listed = sorted(given, key=lambda each: each.name)  # equal ones rank alike, in whatever order a server lists them
     laid = columns(listed, tables.used(learned.tables["nodes"]))
     names, decisions = _owners(learned, pods)
     pending = [each for each in reservations if each.decision not in decisions]

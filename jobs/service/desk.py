@@ -1,7 +1,7 @@
 """Where the rules are asked: for a pod under admission, and for a person who wants to know."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +21,7 @@ from jobs.service.state import State
 from pipeline import objects
 from pipeline.errors import BadInput
 from rules.changes import Changes, updated
+from rules.disks.rule import Volumes
 from rules.hpa import admission
 from rules.hpa.admission import Index
 from rules.policy import Policy
@@ -28,13 +29,19 @@ from rules.recommend import Recommendation, answer, recommend, stale
 from rules.request import Request, from_pod
 from rules.view import View
 
+#: A person waits so long for claims that are being made, in seconds.
+_PATIENCE = 1.0
 #: So many shapes of pods have their answers kept; beyond, all are forgotten.
 _ROOM = 4096
+#: What a pod of a namespace mounts; claims that are not there yet are waited for, so many seconds.
+VolumesOf = Callable[[Mapping[str, Any], str, float], Volumes | None]
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class Desk:
     """Answers from the current view of *state* under *policy*; `decide` is for one thread, the server's.
+
+    *volumes* says what a pod mounts, None where disks are not looked at.
 
     *left_out* is told of each rule that took an admission longer than *deadline* seconds, or failed.
 
@@ -51,6 +58,7 @@ class Desk:
         deadline: float = ADMISSION,
         intents: Callable[[], Index] = Index,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        volumes: VolumesOf | None = None,
     ) -> None:
         self._state = state
         self._policy = policy
@@ -58,6 +66,7 @@ class Desk:
         self._spent = spent or Spent()
         self._intents = intents
         self._now = now
+        self._volumes = volumes
         self._in_turn, self._beside = InTurn(left_out, deadline), Beside(left_out)
         self._names = shape.Names.of(policy)
         self._view: View | None = None
@@ -87,6 +96,8 @@ class Desk:
         old = stale(view, self._policy, at)
         if view is not self._view or old is not self._old or len(self._prepared) >= _ROOM:
             self._view, self._old, self._prepared = view, old, {}
+        if self._volumes is not None and pod.claims:  # its own, and disks change faster than views
+            return self._prepare(review, view, at)
         key = shape.key_of(pod, review.namespace, view, self._policy, self._names)
         key += shape.consumers_of(pod, review.namespace, self._intents())
         prepared = self._prepared.get(key)
@@ -126,13 +137,20 @@ class Desk:
         view = self._state.view_of(cluster)
         metadata = asked.pod.get("metadata") or {}
         namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-        request = self._request(asked.pod, view, namespace or "default")
+        request = self._request(asked.pod, view, namespace or "default", patience=_PATIENCE)
         mode = asked.mode or ("prefer" if request.mode == "observe" else request.mode)
         request = replace(request, mode=mode)
         decision = str(uuid.uuid4())
         return recommend(request, view, self._policy, decision=decision, at=self._now(), ask=self._beside)
 
-    def _request(self, pod: dict[str, Any], view: View, namespace: str) -> Request:
+    def _request(self, pod: dict[str, Any], view: View, namespace: str, patience: float = 0.0) -> Request:
+        """Read what is asked for *pod*, which waits for its claims for at most *patience* seconds."""
+        request = self._intended(pod, view, namespace)
+        if self._volumes is None or request.left_alone or view.cluster != self._state.cluster:
+            return request
+        return replace(request, disks=self._volumes(request.pod, namespace, patience))
+
+    def _intended(self, pod: dict[str, Any], view: View, namespace: str) -> Request:
         record = objects.pod_of(pod)
         read = partial(from_pod, view=view, namespace=namespace, cluster=view.cluster, policy=self._policy)
         request = read(pod, record)

@@ -54,7 +54,7 @@ class Prepared:
         """Encode *answer*; *spent* is told of what rendering the document takes."""
         self._spent = spent
         request = answer.request
-        self.view, self.request = answer.view, replace(request, pod={})
+        self.view, self.request = answer.view, replace(request, pod={}, disks=None)
         self.mode, self.outcome, self.reason = request.mode, answer.outcome, answer.cause or "none"
         self.snapshot, self.satisfiable = answer.view.version, answer.satisfiable
         self.left_out = answer.left_out

@@ -103,8 +103,16 @@ class Process:
         self._warming = Periodic("warming", _HOUSEKEEPING, warming.work)
         self.intents = Watched(settings.store.control, cluster)
         deadline = settings.advice.deadline.total_seconds()
+        disk_desk = DiskDesk(settings.disks, cluster, lambda: self.state.current.snapshot, disks)
         desk = Desk(
-            self.state, policy, self.reservations, spent, tally.without, deadline, lambda: self.intents.current
+            self.state,
+            policy,
+            self.reservations,
+            spent,
+            tally.without,
+            deadline,
+            lambda: self.intents.current,
+            volumes=disk_desk.volumes if disks is not None else None,
         )
         self.app = create_app(
             Parts(
@@ -119,7 +127,7 @@ class Process:
                 tally=tally,
                 intents=Intents(Control(settings.store.control), self.intents.wake),
                 reserving=reserving,
-                disks=DiskDesk(settings.disks, cluster, lambda: self.state.current.snapshot, self.disks),
+                disks=disk_desk,
                 hosts=self.hosts,
                 token=token,
                 client_ca=serve.client_ca is not None,

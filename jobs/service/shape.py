@@ -50,6 +50,7 @@ class _Spec(msgspec.Struct, rename="camel"):
     overhead: msgspec.Raw = _NULL
     resources: msgspec.Raw = _NULL
     topology_spread_constraints: msgspec.Raw = _NULL
+    volumes: msgspec.Raw = _NULL
 
 
 class Admitted(msgspec.Struct):
@@ -62,6 +63,12 @@ class Admitted(msgspec.Struct):
     def name(self) -> str:
         """Return the pod's name, or what it will begin with."""
         return self.metadata.name or self.metadata.generate_name or ""
+
+    @property
+    def claims(self) -> bool:
+        """Whether it mounts claims, or has them made."""
+        volumes = bytes(self.spec.volumes)
+        return b'"persistentVolumeClaim"' in volumes or b'"ephemeral"' in volumes
 
 
 decode = msgspec.json.Decoder(Admitted).decode

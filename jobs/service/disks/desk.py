@@ -11,6 +11,7 @@ from pipeline.disk_records import DiskPod
 from pipeline.errors import BadInput
 from pipeline.objects import disks as wire
 from rules.disks.plan import Plan, plan
+from rules.disks.rule import Volumes
 from rules.disks.state import Disks
 
 
@@ -43,6 +44,20 @@ class DiskDesk:
             raise BadInput(f"kind {pod.get('kind')!r}: not a Pod")
         disks = layout.beside(self._layout(cluster or self._cluster, read), objects)
         return plan(read, disks, nodes, sequential=self._settings.sequential, symmetric=self._settings.symmetric)
+
+    def volumes(self, pod: Mapping[str, Any], namespace: str, patience: float) -> Volumes | None:
+        """Return what *pod* mounts in *namespace*, and the live disks; None without either.
+
+        Waits at most *patience* seconds for claims that nobody has seen. Raises `BadInput` for a template that cannot
+        be read.
+        """
+        metadata = dict(pod.get("metadata") or {})
+        metadata |= {"namespace": namespace, "name": metadata.get("name") or metadata.get("generateName") or "new"}
+        read = wire.read({"kind": "Pod", "metadata": metadata, "spec": pod.get("spec")})
+        if self._live is None or not self._live.current or not isinstance(read, DiskPod) or not read.claims:
+            return None
+        disks = self._live.layout_for(read, patience)
+        return None if disks is None else Volumes(read, disks, self._settings.symmetric)
 
     def _layout(self, cluster: str, pod: DiskPod) -> Disks:
         """Return the newest layout of *cluster*, with the claims of *pod* where they are known."""

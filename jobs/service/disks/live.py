@@ -28,6 +28,8 @@ _Key = tuple[str, str]
 _EVERY = 0.5
 #: How long a question waits for claims that nobody has seen yet, in seconds.
 _PATIENCE = 1.0
+#: What a watch without a proof of life for so many seconds showed is advised to no pod; a quiet one ends sooner.
+_OLD = 600.0
 
 
 class LiveDisks:
@@ -72,15 +74,21 @@ class LiveDisks:
                 self.layout = lay_out_records(records, busy, heavy)
                 self._laid = now
 
-    def layout_for(self, pod: DiskPod) -> Disks | None:
+    @property
+    def current(self) -> bool:
+        """Whether no watch was without a proof of life for long."""
+        return all(kind in self._absent or each.staleness() < _OLD for kind, each in self._watchers.items())
+
+    def layout_for(self, pod: DiskPod, patience: float = _PATIENCE) -> Disks | None:
         """Return the newest layout with the claims of *pod*, which is often asked about as they are made.
 
-        Waits a moment for claims that were not seen yet: a scheduler that is told to try again may take a minute.
+        Waits at most *patience* seconds for claims that were not seen yet: a scheduler that is told to try again may
+        take a minute.
         """
         disks = self.layout
         made = {each.name for each in pod.templates}
         names = [name for name in pod.claims if name not in made]
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + patience
         while disks is not None:
             claims = self._held["PersistentVolumeClaim"].items
             fresh = {
