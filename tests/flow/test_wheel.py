@@ -6,9 +6,13 @@ import subprocess
 import sys
 import venv
 import zipfile
+from importlib import metadata
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 pytestmark = pytest.mark.wheel
 
@@ -32,13 +36,37 @@ def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def asked_for(distribution: str, found: dict[str, Distribution]) -> None:
+    """Add to *found* what *distribution* asks for here, without extras, and what that asks for."""
+    for line in metadata.distribution(distribution).requires or ():
+        wanted = Requirement(line)
+        name = canonicalize_name(wanted.name)
+        if name not in found and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
+            found[name] = metadata.distribution(name)
+            assert wanted.specifier.contains(found[name].version, prereleases=True), line
+            asked_for(name, found)
+
+
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of the scripts of a fresh environment that holds the wheel and what it asks for."""
+    """Return the directory of the scripts of a fresh environment that holds the wheel and what it asks for.
+
+    What it asks for is linked from this environment, and nothing else of it: a dependency that is not declared is
+    not there, and nothing is downloaded twice.
+    """
     home = tmp_path_factory.mktemp("fresh")
     venv.create(home / "env", with_pip=True)
     scripts = home / "env" / "bin"
-    run(scripts / "python", "-m", "pip", "install", "--quiet", wheel, cwd=home)
+    [packages] = (home / "env" / "lib").glob("*/site-packages")
+    found: dict[str, Distribution] = {}
+    asked_for("colocation-advisor", found)
+    for distribution in found.values():
+        for file in distribution.files or ():
+            top = file.parts[0]
+            if top != ".." and not (packages / top).exists():
+                (packages / top).symlink_to(distribution.locate_file(top))
+    run(scripts / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
+    run(scripts / "python", "-m", "pip", "check", cwd=home)
     return scripts
 
 

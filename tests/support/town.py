@@ -1,16 +1,21 @@
 """A small cluster of stand-ins, named by ordinary settings: what a flow test collects from by the real command."""
 
+import io
 import json
+import logging
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import structlog
+
+from jobs.cli.main import main
 from jobs.demo.openwhisk import Fault, StandIn
 from tests.support.kube_server import KubeServer
 from tests.support.web import Asked, Reply, answering
@@ -100,17 +105,19 @@ class Town:
     def database(self) -> Path:
         return self.home / "colocation.duckdb"
 
-    def colocate(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        """Run one command to its end."""
-        return subprocess.run(
-            self.command(*arguments), cwd=self.home, env=self.environment(**environment),
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+    def colocate(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run one command to its end, in this process: what a process of its own imports takes longer than its work.
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        `start` is for what a process is needed for: to be killed, to run beside others, to have a time zone.
+        """
+        with within(self.home, self.environment()) as (said, warned):
+            code = main(arguments)
+        return subprocess.CompletedProcess(arguments, code, said.getvalue(), warned.getvalue())
+
+    def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
         """Start one command."""
         return subprocess.Popen(
-            self.command(*arguments), cwd=self.home, env=self.environment(),
+            self.command(*arguments), cwd=self.home, env=self.environment(**environment),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -125,6 +132,24 @@ class Town:
 
 
 @contextmanager
+def within(home: Path, environment: Mapping[str, str]) -> Iterator[tuple[io.StringIO, io.StringIO]]:
+    """Be a process in *home* with just *environment*; yield what goes to standard output and standard error."""
+    kept, handlers, level = dict(os.environ), logging.root.handlers, logging.root.level
+    configured = structlog.get_config()
+    with chdir(home), redirect_stdout(io.StringIO()) as said, redirect_stderr(io.StringIO()) as warned:
+        os.environ.clear()
+        os.environ.update(environment)
+        try:
+            yield said, warned
+        finally:
+            os.environ.clear()
+            os.environ.update(kept)
+            logging.root.handlers = handlers
+            logging.root.setLevel(level)
+            structlog.configure(**configured)
+
+
+@contextmanager
 def town(
     home: Path,
     *,
@@ -133,10 +158,12 @@ def town(
     nodes: int = 2,
     extra: str = "",
     faults: Sequence[Fault] = (),
+    patience: str = "3s",
 ) -> Iterator[Town]:
     """Run a cluster of *nodes* with a pod of each action on each, and *records* activations of the last half hour.
 
-    Prometheus answers every range query with one series a node or pod, of value 1.
+    Prometheus answers every range query with one series a node or pod, of value 1. *patience* is how long an answer
+    of OpenWhisk may take.
     """
     now = datetime.now(UTC)
     begin = now - timedelta(minutes=30)
@@ -173,7 +200,7 @@ url = "{prometheus}"
 timeout = "3s"
 [clusters.openwhisk]
 url = "{whisk.url}"
-timeout = "3s"
+timeout = "{patience}"
 [[clusters.openwhisk.namespaces]]
 name = "guest"
 key = "{KEY}"
