@@ -160,7 +160,8 @@ class Snapshot:
 
     *models* maps a cluster to its promoted model; *attribution* a cluster to the counts by method of its last
     learning run (``exact``, ``node``, ``inferred``, ``ambiguous``, ``none``, ``skew_max_ms``); *learning* a cluster
-    to what its model says of itself: ``drift`` by function, ``distance`` of the folded state to full fits.
+    to what its model says of itself: ``drift`` by function, ``distance`` of the folded state to full fits, and its
+    calibration: ``calibration_error`` by status, ``stated`` and ``found`` shares by ``status/bin``.
     """
 
     version: str

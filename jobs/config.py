@@ -273,7 +273,7 @@ class ServeSettings(Group):
     token: SecretStr | None = Field(None, description="bearer token asked for by everything but health")
     token_file: File | None = Field(None, description="file holding the bearer token")
     workers: int = Field(1, ge=1, description="serving processes")
-    metrics_pairs: int = Field(100, ge=0, description="the strongest pairs shown in the metrics")
+    metrics_pairs: int = Field(100, ge=0, description="pairs, functions and drives in the metrics: the strongest")
 
 
 class DiskSettings(Group):

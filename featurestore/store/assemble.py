@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
@@ -79,11 +80,7 @@ def snapshot(con: DuckDBPyConnection, at: datetime) -> Snapshot:
         models={cluster: model for cluster, model, _ in models},
         attribution={cluster: json.loads(metrics).get("attribution", {}) for cluster, _, metrics in models},
         tables=tables,
-        learning={
-            cluster: {name: told[name] for name in ("drift", "distance") if told.get(name)}
-            for cluster, _, metrics in models
-            if (told := json.loads(metrics))
-        },
+        learning={cluster: _said(told) for cluster, _, metrics in models if (told := json.loads(metrics))},
     )
 
 
@@ -99,6 +96,18 @@ def _learned(con: DuckDBPyConnection, name: str, place: str) -> pa.Table:
         WHERE NOT starts_with(p.{function}, '{regions.PREFIX}') ORDER BY ALL
         """,
     )
+
+
+def _said(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """What a model says of itself, flat: bins of its calibration are keyed ``status/number``."""
+    found = {name: dict(metrics[name]) for name in ("drift", "distance") if metrics.get(name)}
+    for status, told in metrics.get("calibration", {}).items():
+        if told.get("error") is not None:
+            found.setdefault("calibration_error", {})[status] = told["error"]
+        for number, each in enumerate(told.get("bins", ())):
+            for name in ("stated", "found"):
+                found.setdefault(name, {})[f"{status}/{number}"] = each[name]
+    return found
 
 
 def _digest(tables: Mapping[str, pa.Table]) -> str:

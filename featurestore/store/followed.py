@@ -7,7 +7,10 @@ A run counts for the pod that it is known to be of, else for the pod of its func
 
 from datetime import datetime, timedelta
 
+import pyarrow as pa
 from duckdb import DuckDBPyConnection
+
+from featurestore.store.queries import arrow
 
 #: A pod that has waited longer for its node is not looked for any more.
 WAITS = timedelta(days=1)
@@ -71,6 +74,25 @@ SELECT seen.cluster, seen.decision, seen."at", uid, node, started, ended,
 FROM seen LEFT JOIN fared ON fared.cluster = seen.cluster AND fared.decision = seen.decision
     LEFT JOIN usual ON usual.cluster = seen.cluster AND usual.function = seen.function
 """
+
+
+_SUMMARY = """
+SELECT o.cluster, d.mode,
+    CASE WHEN o.followed THEN 'yes' WHEN NOT o.followed THEN 'no' ELSE 'unknown' END AS followed,
+    count(*) AS pods, median(o.p50_ms / o.usual_ms) FILTER (o.usual_ms > 0) AS latency_ratio
+FROM decision_outcomes AS o JOIN decisions AS d ON d.cluster = o.cluster AND d.decision = o.decision
+WHERE $until::TIMESTAMPTZ IS NULL OR o."at" <= $until
+GROUP BY ALL ORDER BY ALL
+"""
+
+
+def summary(con: DuckDBPyConnection, until: datetime | None = None) -> pa.Table:
+    """Return what became of the decisions that are kept, of those made up to *until* where it is given.
+
+    Columns: cluster, mode, *followed* (yes, no, unknown), *pods*, *latency_ratio*: the median over the pods of their
+    median run time over what is usual for their function, null where none ran.
+    """
+    return arrow(con, _SUMMARY, {"until": until})
 
 
 def follow(con: DuckDBPyConnection, now: datetime) -> int:

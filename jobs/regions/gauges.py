@@ -62,6 +62,14 @@ GAUGES: tuple[tuple[str, str, Callable[[RegionStatus], int]], ...] = (
 
 LABEL = "ConsistentRegion"
 
+#: What the operator counts, by name, and its help.
+COUNTED = {
+    "events": "Events that changed a region",
+    "ignored_events": "Events that no state expected",
+    "datagrams": "Notifications sent",
+    "datagrams_failed": "Notifications that could not be sent",
+}
+
 
 def families(accepted: Mapping[int, RegionStatus]) -> Iterable[Metric]:
     """Yield the gauges of the regions as their resources hold them."""
@@ -69,6 +77,14 @@ def families(accepted: Mapping[int, RegionStatus]) -> Iterable[Metric]:
         family = GaugeMetricFamily(name, text, labels=(LABEL,))
         for index, status in sorted(accepted.items()):
             family.add_metric((f"{LABEL}_{index}",), value(status))
+        yield family
+
+
+def counted(counts: Mapping[str, int]) -> Iterable[Metric]:
+    """Yield the counters of what the operator did, by the names of `COUNTED`."""
+    for name, count in counts.items():
+        family = CounterMetricFamily(f"colocation_region_operator_{name}", COUNTED[name])
+        family.add_metric((), count)
         yield family
 
 
@@ -87,19 +103,8 @@ class Gauges(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from families(self._accepted())
-        for name, count in self._counts().items():
-            family = CounterMetricFamily(f"colocation_region_operator_{name}", _COUNTED[name])
-            family.add_metric((), count)
-            yield family
+        yield from counted(self._counts())
 
     def page(self) -> bytes:
         """Return the page in Prometheus' text format."""
         return generate_latest(self._registry)
-
-
-_COUNTED = {
-    "events": "Events that changed a region",
-    "ignored_events": "Events that no state expected",
-    "datagrams": "Notifications sent",
-    "datagrams_failed": "Notifications that could not be sent",
-}

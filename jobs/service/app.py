@@ -60,9 +60,9 @@ def create_app(parts: Parts) -> Starlette:
         "healthz": handlers.healthz,
         "readyz": handlers.readyz(parts.ready),
         "openapi": handlers.openapi(document),
-        **disks.handlers(parts.disks, parts.reserving),
-        **intents.handlers(parts.intents, parts.snapshot),
-        **hosts.handlers(parts.hosts),
+        **disks.handlers(parts.disks, parts.reserving, parts.tally.turned_down),
+        **intents.handlers(parts.intents, parts.snapshot, parts.tally.turned_down),
+        **hosts.handlers(parts.hosts, parts.tally.turned_down),
     }
     admission = Admission(parts.decide, parts.keep, parts.tally)
     routes: list[BaseRoute] = [

@@ -5,9 +5,10 @@ the files. A process that is started again goes on from the file of its slot, so
 """
 
 import os
+import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -16,11 +17,18 @@ import msgspec
 BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 
 
+#: Told of what was refused: the part (hpa, hosts, disks) and a short word for the cause.
+TurnedDown = Callable[[str, str], None]
+#: Refusals alone are counted by several threads, and none of them is of the admission path.
+_TURNS = threading.Lock()
+
+
 class Tally(msgspec.Struct):
     """Counts since the service was started.
 
     *decisions* is keyed by (mode, outcome, reason), *errors* by cause, *buckets* has one more entry than `BUCKETS`
-    for what took longer, *seconds* is the sum of the latencies; *left_out* is keyed by (rule, cause).
+    for what took longer, *seconds* is the sum of the latencies; *left_out* is keyed by (rule, cause), *refusals* by
+    (part, cause).
     """
 
     decisions: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
@@ -30,6 +38,7 @@ class Tally(msgspec.Struct):
     dropped: int = 0
     unauthorized: int = 0
     left_out: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    refusals: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
 
     def decided(self, mode: str, outcome: str, reason: str) -> None:
         """Count one admission decision."""
@@ -52,6 +61,11 @@ class Tally(msgspec.Struct):
         """Count one request without the right credentials."""
         self.unauthorized += 1
 
+    def turned_down(self, part: str, cause: str) -> None:
+        """Count one thing asked of *part* (hpa, hosts, disks) that could not be given, from any thread."""
+        with _TURNS:
+            self.refusals[part, cause] += 1
+
     def lost(self, count: int) -> None:
         """Count decisions that could not be kept for the history."""
         self.dropped += count
@@ -65,6 +79,7 @@ class _Written(msgspec.Struct):
     dropped: int
     unauthorized: int
     left_out: list[tuple[str, str, int]] = []
+    refusals: list[tuple[str, str, int]] = []
 
 
 _decoder = msgspec.json.Decoder(_Written)
@@ -80,6 +95,7 @@ def write(tally: Tally, path: Path) -> None:
         tally.dropped,
         tally.unauthorized,
         [(*key, count) for key, count in list(tally.left_out.items())],
+        [(*key, count) for key, count in list(tally.refusals.items())],
     )
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     aside.write_bytes(msgspec.json.encode(written))
@@ -102,6 +118,7 @@ def read(path: Path) -> Tally:
         written.dropped,
         written.unauthorized,
         Counter({(rule, cause): count for rule, cause, count in written.left_out}),
+        Counter({(part, cause): count for part, cause, count in written.refusals}),
     )
 
 
@@ -116,4 +133,5 @@ def total(tallies: Iterable[Tally]) -> Tally:
         whole.dropped += tally.dropped
         whole.unauthorized += tally.unauthorized
         whole.left_out.update(dict(tally.left_out))
+        whole.refusals.update(dict(tally.refusals))
     return whole

@@ -20,6 +20,7 @@ from jobs.hosts.changing import Change, Ledger
 from jobs.hosts.reading import Seen
 from jobs.hosts.releasing import release
 from jobs.service import body, text
+from jobs.service.counts import TurnedDown
 from jobs.service.handlers import Handler
 from jobs.service.hostbodies import HostConstraints, HostConstraintsRequest, ReleasedJob
 from jobs.service.periodic import Signature, signature
@@ -140,15 +141,22 @@ def _given(nodes: object) -> Seen:
     return reading.seen(reading.opened([nodes]), "body: nodes")
 
 
-def handlers(known: HostJobs) -> dict[str, Handler]:
-    """Return the handlers of the operations on stream jobs by name."""
+def handlers(known: HostJobs, turned_down: TurnedDown) -> dict[str, Handler]:
+    """Return the handlers of the operations on stream jobs by name; *turned_down* is told of conflicts by kind."""
+
+    def submitted(given: bytes) -> Response:
+        found = known.submit(text.mapping(given))
+        if isinstance(found, Answer):
+            for kind in sorted({each.conflict for each in found.conflicts}):
+                turned_down("hosts", kind)
+        return _submitted(found)
 
     async def submit(request: Request) -> Response:
         try:
             given = await body.read(request.receive)
         except body.TooLarge as error:
             return problem(413, str(error))
-        return await run_in_threadpool(_answered, lambda: _submitted(known.submit(text.mapping(given))))
+        return await run_in_threadpool(_answered, lambda: submitted(given))
 
     async def release(request: Request) -> Response:
         job = request.path_params["job"]

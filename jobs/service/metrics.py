@@ -12,7 +12,20 @@ from prometheus_client.registry import Collector
 from featurestore.snapshot import Snapshot
 from jobs.regions import following
 from jobs.service import counts
-from jobs.service.families import admission, freshness, learned, regions, schedule, sources
+from jobs.service.families import (
+    admission,
+    disks,
+    freshness,
+    functions,
+    learned,
+    nodes,
+    outcomes,
+    pairs,
+    refusals,
+    regions,
+    schedule,
+    sources,
+)
 from jobs.service.health import from_table, newest
 from jobs.supervisor import status
 
@@ -34,6 +47,17 @@ def render(families: Iterable[Metric]) -> bytes:
     return generate_latest(registry)
 
 
+def of_snapshot(snapshot: Snapshot, most: int) -> Iterator[Metric]:
+    """Yield what depends on *snapshot* alone; at most *most* pairs, functions and drives are shown."""
+    yield from learned.version(snapshot)
+    yield from nodes.nodes(snapshot)
+    yield from pairs.pairs(snapshot, most)
+    yield from functions.functions(snapshot, most)
+    yield from learned.attribution(snapshot)
+    yield from learned.learning(snapshot, most)
+    yield from disks.disks(snapshot, most)
+
+
 class Metrics:
     """Makes the page; *seen* is told of each new snapshot and renders what depends on it alone, once.
 
@@ -52,14 +76,7 @@ class Metrics:
 
     def seen(self, snapshot: Snapshot) -> None:
         """Render what depends on *snapshot* alone."""
-        families = (
-            *learned.version(snapshot),
-            *learned.nodes(snapshot),
-            *learned.pairs(snapshot, self._pairs),
-            *learned.attribution(snapshot),
-            *learned.learning(snapshot, self._pairs),
-        )
-        self._learned, self._snapshot = render(families), snapshot
+        self._learned, self._snapshot = render(of_snapshot(snapshot, self._pairs)), snapshot
 
     def publish(self) -> None:
         """Leave this process's counts where the others find them."""
@@ -77,7 +94,9 @@ class Metrics:
 
     def _current(self, now: float) -> Iterator[Metric]:
         told = status.read(self._directory / status.FILE if self._directory else None)
-        yield from admission.admission(counts.total(self._tallies()))
+        tally = counts.total(self._tallies())
+        yield from admission.admission(tally)
+        yield from refusals.refusals(tally.refusals)
         if (snapshot := self._snapshot) is not None:
             health = newest(from_table(snapshot["health"]), told.health if told else ())
             yield from sources.sources(health, now)
@@ -86,6 +105,7 @@ class Metrics:
         yield from freshness.watches([*self.watches(), *(told.watches if told else ())], now)
         if told is not None:
             yield from schedule.schedule(told)
+            yield from outcomes.outcomes(told.outcomes)
 
     def _tallies(self) -> Iterator[counts.Tally]:
         yield self._tally

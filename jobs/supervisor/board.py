@@ -68,6 +68,13 @@ class Board:
             self._status.health = health
             self._write()
 
+    def outcomes(self, outcomes: list[status.OutcomeStatus]) -> None:
+        """Take over what became of decisions."""
+        with self._lock:
+            if outcomes != self._status.outcomes:
+                self._status.outcomes = outcomes
+                self._write()
+
     def watches(self, watches: list[status.WatchStatus]) -> None:
         """Take over how the watches fare."""
         with self._lock:

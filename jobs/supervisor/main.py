@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from featurestore.store import decisions, queries
+from featurestore.store import decisions, followed, queries
 from featurestore.store.duck import Store
 from jobs import logs
 from jobs.config import Settings, admitted
@@ -31,8 +31,9 @@ from jobs.supervisor.watching import Watches
 
 _log = structlog.get_logger(__name__)
 
-#: How often the serving processes are looked at, and decisions are written to the history, in seconds.
-_LOOK, _FLUSH = 0.2, 10.0
+#: How often the serving processes are looked at, decisions are written to the history, and it is read what became of
+#: them, in seconds.
+_LOOK, _FLUSH, _FOLLOW = 0.2, 10.0, 60.0
 
 #: How long the last flush may take in seconds; what it does not get to lies in the spool for the next start.
 _LAST_FLUSH = 10.0
@@ -67,6 +68,7 @@ class _Supervisor:
         self._watches = Watches(settings, self._board, self._report) if jobs else None
         self._regions = Instance(settings, directory, follow=bool(jobs))
         self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
+        self._followed = Periodic("outcomes", _FOLLOW, self._follow)
 
     def run(self, address: tuple[object, ...]) -> int:
         on_signals(self._stopping.set)
@@ -75,6 +77,7 @@ class _Supervisor:
         code: int | None = None
         try:
             self._flusher.start()
+            self._followed.start()
             if self._clockwork is not None:
                 self._clockwork.start()
             if self._watches is not None:
@@ -84,6 +87,7 @@ class _Supervisor:
                 code = servers.look()
         finally:
             _log.info("shutting down")
+            self._followed.close()
             self._regions.close()
             if self._watches is not None:
                 self._watches.close()
@@ -104,6 +108,11 @@ class _Supervisor:
             self._board.health(from_table(self._store.read(queries.health)))
         except Exception as error:
             _log.warning("health not read", error=f"{type(error).__name__}: {error}")
+
+    def _follow(self) -> None:
+        if self._store.path.exists():
+            found = self._store.read(followed.summary)
+            self._board.outcomes([status.OutcomeStatus(**row) for row in found.to_pylist()])
 
     def _flush(self) -> None:
         try:

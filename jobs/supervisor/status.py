@@ -55,6 +55,20 @@ class WatchStatus(msgspec.Struct, frozen=True):
     use: str = "history"
 
 
+class OutcomeStatus(msgspec.Struct, frozen=True):
+    """What became of the stored decisions of a cluster and mode, of those that were *followed*: yes, no or unknown.
+
+    *pods* were seen on a node; *latency_ratio* is the median, over those that ran something, of their median run time
+    over what is usual for their function, None where none ran.
+    """
+
+    cluster: str
+    mode: str
+    followed: str
+    pods: int
+    latency_ratio: float | None
+
+
 class Status(msgspec.Struct):
     """The supervisor's state at *written* (epoch seconds)."""
 
@@ -65,6 +79,7 @@ class Status(msgspec.Struct):
     restarts: int = 0
     decisions_flushed: int = 0
     flush_errors: int = 0
+    outcomes: list[OutcomeStatus] = msgspec.field(default_factory=list)
 
 
 _decoder = msgspec.json.Decoder(Status)

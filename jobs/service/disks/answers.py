@@ -10,28 +10,41 @@ from starlette.responses import Response
 
 from jobs.disks import answer
 from jobs.service import body, text
+from jobs.service.counts import TurnedDown
 from jobs.service.disks.desk import DiskDesk
 from jobs.service.disks.extender import ExtenderArgs, Plans, filtered, prioritized
 from jobs.service.disks.operations import DiskPlanRequest
 from jobs.service.handlers import Handler
 from jobs.service.problems import problem
 from pipeline.errors import BadInput
+from rules.disks.plan import Plan
 
+#: What became of volumes that were not placed, by the plan's status.
+_CAUSES = {"REJECTED": "rejected", "REQUEUE": "waits"}
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
-def handlers(desk: DiskDesk, reserving: Plans | None = None) -> Mapping[str, Handler]:
-    """Return the handlers by the names of their operations; *reserving*, where it is given, answers the scheduler."""
+def handlers(desk: DiskDesk, reserving: Plans | None, turned_down: TurnedDown) -> Mapping[str, Handler]:
+    """Return the handlers by the names of their operations; *reserving*, where it is given, answers the scheduler.
+
+    *turned_down* is told of plans that were rejected, or put off.
+    """
     plans_of = reserving or desk.plan
 
     def plans(given: bytes) -> object:
         asked = _asked(given)
-        found = desk.plan(asked.pod, asked.nodes, objects=asked.objects, cluster=asked.cluster)
-        return answer.document(found)
+        return answer.document(noted(desk.plan(asked.pod, asked.nodes, objects=asked.objects, cluster=asked.cluster)))
+
+    def noted(found: Plan) -> Plan:
+        if found.status != "RESERVED":
+            turned_down("disks", _CAUSES[found.status])
+        return found
 
     return {
         "disk_plans": _handler(plans),
-        "extender_filter": _handler(lambda given: filtered(_args(given), plans_of)),
+        "extender_filter": _handler(
+            lambda given: filtered(_args(given), lambda pod, nodes: noted(plans_of(pod, nodes)))
+        ),
         "extender_prioritize": _handler(lambda given: prioritized(_args(given), plans_of)),
     }
 

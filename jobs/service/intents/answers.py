@@ -11,6 +11,7 @@ from starlette.responses import Response
 from featurestore.snapshot import Snapshot
 from featurestore.store.tree import Missing, Taken
 from jobs.service import body, text
+from jobs.service.counts import TurnedDown
 from jobs.service.handlers import Handler
 from jobs.service.intents.operations import Placement
 from jobs.service.intents.stored import Intents
@@ -23,20 +24,25 @@ from rules.hpa.placement import place
 
 _Work = Callable[[], Any]
 
+#: Why an intent, or what it hangs under, was refused, by the status that says so.
+_CAUSES = {400: "invalid", 404: "no-parent", 409: "taken", 422: "unreadable"}
 
-def handlers(intents: Intents, snapshot: Callable[[], Snapshot]) -> dict[str, Handler]:
-    """Return the handler of every operation of `operations.INTENTS` by its name."""
-    found: dict[str, Handler] = {"placement": _placement(intents, snapshot)}
+
+def handlers(intents: Intents, snapshot: Callable[[], Snapshot], turned_down: TurnedDown) -> dict[str, Handler]:
+    """Return the handler of every operation of `operations.INTENTS` by its name; *turned_down* hears of refusals."""
+    found: dict[str, Handler] = {"placement": _placement(intents, snapshot, turned_down)}
     for name, level in LEVELS.items():
-        found[f"create_{name}"] = _reading(intents.create, name, 201)
+        found[f"create_{name}"] = _reading(intents.create, name, 201, turned_down)
         found[f"list_{name}"] = _listing(intents, name, level)
         found[f"get_{name}"] = _plain(intents.get, name, 200)
-        found[f"put_{name}"] = _reading(intents.replace, name, 200)
+        found[f"put_{name}"] = _reading(intents.replace, name, 200, turned_down)
         found[f"delete_{name}"] = _plain(intents.delete, name, 204)
     return found
 
 
-def _reading(do: Callable[[str, dict[str, str], object], Any], name: str, status: int) -> Handler:
+def _reading(
+    do: Callable[[str, dict[str, str], object], Any], name: str, status: int, turned_down: TurnedDown
+) -> Handler:
     async def handler(request: Request) -> Response:
         try:
             given = await body.read(request.receive)
@@ -44,7 +50,10 @@ def _reading(do: Callable[[str, dict[str, str], object], Any], name: str, status
             return problem(413, str(error))
         if not given.strip():
             return problem(400, "body: empty")
-        return await _answered(lambda: do(name, request.path_params, text.mapping(given)), status)
+        answer = await _answered(lambda: do(name, request.path_params, text.mapping(given)), status)
+        if answer.status_code in _CAUSES:
+            turned_down("hpa", _CAUSES[answer.status_code])
+        return answer
 
     return handler
 
@@ -66,11 +75,13 @@ def _listing(intents: Intents, name: str, level: Level) -> Handler:
     return handler
 
 
-def _placement(intents: Intents, snapshot: Callable[[], Snapshot]) -> Handler:
+def _placement(intents: Intents, snapshot: Callable[[], Snapshot], turned_down: TurnedDown) -> Handler:
     def work(fields: dict[str, str]) -> Placement:
         wanted, clusters = intents.of_group(fields)
         placed = place(wanted, of_snapshot(snapshot(), clusters))
         refused = {each.app for each in placed.unsatisfied}
+        for each in placed.unsatisfied:
+            turned_down("hpa", "requirement" if each.requirement else "room" if each.consumer else "clusters")
         left = {app: told for app, told in placed.candidates().items() if app not in refused}
         scores = {app: told for app, told in placed.scores().items() if app in left}
         return Placement(left, scores, list(placed.unsatisfied))

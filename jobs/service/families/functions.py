@@ -1,0 +1,70 @@
+"""What is known of each function: its profile and classes, and how fast it answers on each type of node.
+
+Only the functions that ran most are shown, so that a cluster of thousands does not drown a Prometheus.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow.compute as pc
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from featurestore.snapshot import Snapshot
+
+_BY = ("cluster", "function")
+_CLASSES = ("dominant", "cpu", "memory", "network", "disk", "source")
+_USE = (
+    ("cpu_cores", "colocation_function_cpu_used_cores", "CPU cores that the function uses while it runs"),
+    ("memory_bytes", "colocation_function_memory_used_bytes", "Memory that the function uses while it runs"),
+    ("network_bytes_per_s", "colocation_function_network_bytes_per_second", "Network traffic while it runs"),
+    ("disk_bytes_per_s", "colocation_function_disk_bytes_per_second", "Disk traffic while it runs"),
+    ("activations", "colocation_function_activations", "Activations that the function's profile was learned from"),
+)
+_QUANTILES = (("p50_ms", "0.5"), ("p95_ms", "0.95"))
+
+
+def functions(snapshot: Snapshot, most: int) -> Iterator[Metric]:
+    """Yield profiles, classes and latency by node type of the *most* active functions of *snapshot*."""
+    rows = snapshot["functions"].filter(pc.equal(snapshot["functions"]["node_type"].cast("string"), ""))
+    ranked = rows.sort_by([("activations", "descending"), ("function", "ascending")])
+    shown = ranked.slice(0, most).to_pylist()
+    yield from profiles(shown)
+    names = {(row["cluster"], row["function"]) for row in shown}
+    table = snapshot["latencies"]
+    table = table.filter(pc.equal(table["node"].cast("string"), ""))
+    yield latencies(row for row in table.to_pylist() if (row["cluster"], row["function"]) in names)
+
+
+def profiles(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    """Yield what the functions of *rows* use, and the classes that this puts them into."""
+    rows = list(rows)
+    for column, name, text in _USE:
+        family = GaugeMetricFamily(name, text, labels=_BY)
+        for row in rows:
+            if (value := row[column]) is not None and math.isfinite(value):
+                family.add_metric((row["cluster"], row["function"]), value)
+        yield family
+    classes = InfoMetricFamily(
+        "colocation_function_class",
+        "Classes of what the function uses, as labels: dominant, cpu, memory, network, disk, and their source",
+        labels=_BY,
+    )
+    for row in rows:
+        classes.add_metric((row["cluster"], row["function"]), {name: row[name] or "" for name in _CLASSES})
+    yield classes
+
+
+def latencies(rows: Iterable[Mapping[str, Any]]) -> Metric:
+    """Return the run times of *rows*, one a function and node type."""
+    family = GaugeMetricFamily(
+        "colocation_function_latency_seconds",
+        "Run time of the function on a type of node, initialisation excluded",
+        labels=(*_BY, "node_type", "quantile"),
+    )
+    for row in rows:
+        for column, quantile in _QUANTILES:
+            if (value := row[column]) is not None and math.isfinite(value):
+                family.add_metric((row["cluster"], row["function"], row["node_type"], quantile), value / 1000)
+    return family

@@ -1,0 +1,56 @@
+"""Nodes as last listed: what they have, what is used of it, how many activations run there.
+
+Rendered once a snapshot, since 5,000 nodes are too many lines to make for every scrape.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from featurestore.snapshot import Snapshot
+from jobs.service.families.counted import gauge
+
+_BY = ("cluster", "node")
+_FACTS = (
+    ("cpu_used_cores", "colocation_node_cpu_used_cores", "CPU cores in use on the node when last measured"),
+    ("cpu_cores", "colocation_node_cpu_allocatable_cores", "CPU cores that pods can request on the node"),
+    ("memory_used_bytes", "colocation_node_memory_used_bytes", "Memory working set on the node when last measured"),
+    ("memory_bytes", "colocation_node_memory_allocatable_bytes", "Memory that pods can request on the node"),
+)
+
+
+def nodes(snapshot: Snapshot) -> Iterator[Metric]:
+    """Yield use and size of each node of *snapshot*, its running activations, and the nodes by type and state."""
+    columns = ["node_type", "ready", "schedulable", *(column for column, _, _ in _FACTS)]
+    rows = snapshot["nodes"].select([*_BY, *columns]).to_pylist()
+    yield from load(rows)
+    running: Counter[tuple[str, ...]] = Counter()
+    for row in snapshot["busyness"].select([*_BY, "running"]).to_pylist():
+        running[row["cluster"], row["node"]] += row["running"]
+    yield gauge(
+        "colocation_node_running_activations",
+        "Activations running at once on the node, mean of the last hour that was learned from",
+        _BY,
+        running,
+    )
+    states: Counter[tuple[str, ...]] = Counter((row["cluster"], row["node_type"] or "", _state(row)) for row in rows)
+    yield gauge("colocation_nodes", "Nodes by type and state", ("cluster", "node_type", "state"), states)
+
+
+def load(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    """Yield use and size of the nodes of *rows*; a node without a measurement has no sample."""
+    rows = list(rows)
+    for column, name, text in _FACTS:
+        family = GaugeMetricFamily(name, text, labels=_BY)
+        for row in rows:
+            if (value := row[column]) is not None and math.isfinite(value):
+                family.add_metric((row["cluster"], row["node"]), value)
+        yield family
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    return "not_ready" if not row["ready"] else "ready" if row["schedulable"] else "unschedulable"
