@@ -6,8 +6,8 @@ from pipeline.disk_records import DiskPod
 from rules.disks.annotations import Affinities
 from rules.disks.state import Disks
 
-#: Why a capacity is kept off, by node and name.
-KeptOff = Mapping[str, Mapping[str, str]]
+#: Why a capacity is kept off, by its name.
+KeptOff = Mapping[str, str]
 
 
 def avoided(pod: DiskPod, asked: Affinities, disks: Disks, *, symmetric: bool = False) -> KeptOff:
@@ -16,7 +16,7 @@ def avoided(pod: DiskPod, asked: Affinities, disks: Disks, *, symmetric: bool = 
     The pod itself is left out, its siblings are not: its own label spreads replicas. With *symmetric*, drives are
     avoided too whose users require to be apart from pods like this one.
     """
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, str] = {}
     for label in asked.labels:
         values = disks.labelled.get((label.namespace, label.key), {})
         meant = values.values() if label.value is None else (values.get(label.value, ()),)
@@ -32,18 +32,16 @@ def avoided(pod: DiskPod, asked: Affinities, disks: Disks, *, symmetric: bool = 
 
 def loud(pod: DiskPod, disks: Disks) -> KeptOff:
     """Return why *pod* wants to be off a capacity: a function that is known to use disks much uses the drive."""
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, str] = {}
     for key in sorted(disks.objects.heavy):
         if other := disks.pods.get(key):
             _add(found, pod, other, disks, "disk profile high")
     return found
 
 
-def _add(found: dict[str, dict[str, str]], pod: DiskPod, other: DiskPod, disks: Disks, rule: str) -> None:
+def _add(found: dict[str, str], pod: DiskPod, other: DiskPod, disks: Disks, rule: str) -> None:
     key = (other.namespace, other.name)
     if key != (pod.namespace, pod.name):
         for drive in disks.used_by.get(key, ()):
             for capacity in disks.capacities_of.get(drive, ()):
-                node = disks.node_names.get(capacity.csi_node, capacity.csi_node)
-                why = f"{rule}: drive {drive} used by {other.namespace}/{other.name}"
-                found.setdefault(node, {}).setdefault(capacity.name, why)
+                found.setdefault(capacity.name, f"{rule}: drive {drive} used by {other.namespace}/{other.name}")

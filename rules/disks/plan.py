@@ -8,12 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from pipeline.disk_records import Capacity, DiskPod
+import numpy as np
+
+from pipeline.disk_records import DiskPod
 from pipeline.errors import BadInput
 from rules.disks import neighbours, taints
 from rules.disks.annotations import TYPES, Affinities, parse
-from rules.disks.filters import FILTERS, Question, offer
-from rules.disks.fitting import fit
+from rules.disks.columns import Mask, Numbers
+from rules.disks.filters import FILTERS
+from rules.disks.fitting import TRIES, Budget, fit
+from rules.disks.offers import Offer, Question, offer
 from rules.disks.requests import Asked, requests
 from rules.disks.sizes import grouped
 from rules.disks.state import Disks
@@ -24,17 +28,6 @@ HIGHEST: Final = 10
 _VIOLATION: Final = 3
 
 Status = Literal["RESERVED", "REJECTED", "REQUEUE"]
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What one node gives: a capacity for each request, the preferences *violated* there, and what was *denied*."""
-
-    node: str
-    chosen: tuple[Capacity, ...] = ()
-    violated: tuple[str, ...] = ()
-    denied: Mapping[str, str] = field(default_factory=dict)
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +56,13 @@ def plan(
     *,
     sequential: bool = False,
     symmetric: bool = False,
+    tries: int = TRIES,
 ) -> Plan:
     """Plan the volumes of *pod* on *nodes* (names; None: all that are known).
 
-    *sequential* puts a pod off while another's reservation asks for the same class of group. Raises `BadInput` for
-    annotations that cannot be read or can never be met.
+    *sequential* puts a pod off while another's reservation asks for the same class of group. *tries* bounds the
+    search where first fit fails, on all nodes together. Raises `BadInput` for annotations that cannot be read or can
+    never be met.
     """
     asked = requests(pod, disks)
     affinities = parse(pod.annotations, pod.namespace)
@@ -88,31 +83,13 @@ def plan(
     waits = asked.missing or (tuple(_ahead(question)) if sequential else ())
     if waits:
         return Plan("REQUEUE", waits=waits)
-    names = known(disks) if nodes is None else list(dict.fromkeys(nodes))
-    return _answer(question, [on_node(node, question) for node in names])
+    names = tuple(known(disks) if nodes is None else dict.fromkeys(nodes))
+    return _answer(question, names, tries) if names else Plan("REJECTED")
 
 
 def known(disks: Disks) -> list[str]:
     """Return the names of all nodes, in order."""
     return sorted({*(node.name for node in disks.objects.nodes), *disks.capacities_on})
-
-
-def on_node(node: str, question: Question) -> Planned:
-    """Plan on one node: with all preferences, then with as few as possible given up."""
-    first = offer(node, question)
-    if first.reason or not question.asked.requests:
-        return Planned(node, reason=first.reason)
-    for given_up in question.sacrifices:
-        tried = question.without(given_up)
-        left = first
-        for rule in FILTERS:
-            left = rule(left, tried)
-        reason = left.reason
-        if not reason:
-            chosen, reason = fit(question.asked.requests, left.lists, question.disks, question.reservation)
-            if chosen is not None:
-                return Planned(node, chosen, given_up, left.denied)
-    return Planned(node, denied=left.denied, reason=reason)
 
 
 def check(affinities: Affinities, asked: Asked) -> None:
@@ -133,47 +110,87 @@ def _ahead(question: Question) -> Iterator[str]:
                 yield f"reservation {other.name} of {', '.join(sorted(held))}"
 
 
-def _answer(question: Question, found: list[Planned]) -> Plan:
-    fitting = [each for each in found if not each.reason]
-    names = [request.name for request in question.asked.requests]
-    text = question.own
-    automatic = question.affinities.automatic
-    to_be = {
-        capacity.name: text
-        for each in fitting
-        for capacity in each.chosen
-        if automatic and "dedicated" not in each.violated and not taints.taint_of(capacity)
-    }
+def _answer(question: Question, names: tuple[str, ...], tries: int) -> Plan:
+    """Plan on the nodes *names*: all with all preferences, those that cannot with as few as possible given up."""
+    asked = question.asked.requests
+    every, budget = offer(names, question), Budget(tries)
+    found = np.full((len(asked), len(names)), -1, dtype=np.int64)
+    given_up: dict[int, tuple[str, ...]] = {}
+    denied: dict[str, dict[str, str]] = {}
+    given = every
+    for some in question.sacrifices:
+        weaker = question.without(some)
+        left = given
+        for rule in FILTERS:
+            left = rule(left, weaker)
+        chosen, left = fit(left, asked, budget)
+        held = np.flatnonzero(left.alive)
+        found[:, held] = chosen[:, held]
+        given_up |= dict.fromkeys(held.tolist(), some)
+        last = some == question.sacrifices[-1] or len(given_up) + len(every.reasons) == len(names)
+        _deny(denied, left, given.alive if last else left.alive)
+        if last:
+            break
+        given = replace(given, alive=given.alive & ~left.alive)
+    failed = {names[node]: why for node, why in sorted(left.reasons.items()) if node not in given_up}
+    return _told(question, every, found, given_up, denied, failed)
+
+
+def _deny(denied: dict[str, dict[str, str]], left: Offer, nodes: Mask) -> None:
+    """Write into *denied* what required rules removed on *nodes*, and why."""
+    for each in left.removed:
+        if each.told:
+            at = left.place[each.capacities]
+            shown = nodes[at]
+            for node, number in zip(at[shown].tolist(), each.capacities[shown].tolist(), strict=True):
+                name = left.columns.capacities[number].name
+                denied.setdefault(left.names[node], {})[name] = each.why(number)
+
+
+def _told(
+    question: Question,
+    given: Offer,
+    found: Numbers,
+    given_up: Mapping[int, tuple[str, ...]],
+    denied: Mapping[str, Mapping[str, str]],
+    failed: Mapping[str, str],
+) -> Plan:
+    names, columns = given.names, given.columns
+    keys = [request.name for request in question.asked.requests]
+    fitting = sorted(given_up)
+    called = columns.names[found[:, fitting]].T.tolist()
+    to_be = {}
+    if question.affinities.automatic:
+        free = columns.taint.where(lambda text: not text)
+        ours = [node for node in fitting if "dedicated" not in given_up[node]]
+        chosen = found[:, ours].T.ravel()
+        to_be = dict.fromkeys(columns.names[chosen[free[chosen]]].tolist(), question.own)
     return Plan(
         status="RESERVED" if fitting else "REJECTED",
-        plan={each.node: {name: c.name for name, c in zip(names, each.chosen, strict=False)} for each in fitting},
-        denied={each.node: each.denied for each in found if each.denied},
-        violated={each.node: each.violated for each in fitting if each.violated},
+        plan={names[node]: dict(zip(keys, each, strict=True)) for node, each in zip(fitting, called, strict=True)},
+        denied=denied,
+        violated={names[node]: given_up[node] for node in fitting if given_up[node]},
         taint=to_be,
-        scores=scores(fitting, question.disks),
-        failed={
-            each.node: f"No available capacity found on the node {each.node}: {each.reason}"
-            for each in found
-            if each.reason
-        },
+        scores=scores({names[node]: len(given_up[node]) for node in fitting}, question.disks),
+        failed={name: f"No available capacity found on the node {name}: {why}" for name, why in failed.items()},
     )
 
 
-def scores(fitting: list[Planned], disks: Disks) -> Mapping[str, int]:
-    """Return a score 0 to 10 by node: fewer preferences violated first, then less of its capacity consumed.
+def scores(violated: Mapping[str, int], disks: Disks) -> Mapping[str, int]:
+    """Return a score 0 to 10 by node: fewer preferences *violated* first, then less of its capacity consumed.
 
     Among nodes with as many violations, three points are dealt by the rank of the consumed share.
     """
-    shares = {each.node: _share(each.node, disks) for each in fitting}
-    ranks: dict[int, list[float]] = {}
-    for each in fitting:
-        ranks.setdefault(len(each.violated), []).append(shares[each.node])
-    ordered = {count: {share: i for i, share in enumerate(sorted(set(held)))} for count, held in ranks.items()}
+    shares = {node: _share(node, disks) for node in violated}
+    ranks: dict[int, set[float]] = {}
+    for node, count in violated.items():
+        ranks.setdefault(count, set()).add(shares[node])
+    ordered = {count: {share: i for i, share in enumerate(sorted(held))} for count, held in ranks.items()}
     found = {}
-    for each in fitting:
-        alike = ordered[len(each.violated)]
-        step = _VIOLATION * alike[shares[each.node]] // len(alike)
-        found[each.node] = max(0, HIGHEST - _VIOLATION * len(each.violated) - step)
+    for node, count in violated.items():
+        alike = ordered[count]
+        step = _VIOLATION * alike[shares[node]] // len(alike)
+        found[node] = max(0, HIGHEST - _VIOLATION * count - step)
     return found
 
 

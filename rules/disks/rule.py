@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: What a wish for the nodes that hold the volumes weighs, and one for those that give up least of what is preferred.
 _HOLDS: Final = 100
 _LEAST: Final = 50
+#: A pod under admission waits for no long search; an extender, asked later, knows better.
+_TRIES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +50,7 @@ def disks(request: "Request", view: View, policy: Policy) -> Advice:
         return Advice("disks")
     names = view.nodes.names
     try:
-        found = plan(asked.pod, asked.disks, names, symmetric=asked.symmetric)
+        found = plan(asked.pod, asked.disks, names, symmetric=asked.symmetric, tries=_TRIES)
     except BadInput as error:
         return _nothing(str(error), {"error": str(error)})
     if found.waits:

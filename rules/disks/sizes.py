@@ -42,10 +42,9 @@ def taken(size: int, storage_class: str) -> int:
     return -(-max(size, 1) // unit) * unit
 
 
-@lru_cache(maxsize=131072)
-def usable(size: int, held_as: str, asked: str) -> int:
-    """Return what of a capacity of class *held_as* and *size* requests of the class *asked* can have."""
-    if not grouped(asked):
+def usable(size: int, held_as: str, *, shares: bool) -> int:
+    """Return what of a capacity of class *held_as* and *size* volumes can have that *share* it, or take all of it."""
+    if not shares:
         return size // MIB * MIB
     if grouped(held_as):
         return size // EXTENT * EXTENT

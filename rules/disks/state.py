@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pipeline.disk_records import (
-    STORAGE_GROUP,
     Capacity,
     Claim,
     CsiNode,
@@ -22,7 +21,8 @@ from pipeline.disk_records import (
 from pipeline.errors import BadInput
 from rules.disks import taints
 from rules.disks.annotations import ANTI_LABELS, ANTI_TYPES, PodLabel, parse
-from rules.disks.sizes import CLASSES, usable
+from rules.disks.columns import Columns, columns
+from rules.disks.sizes import grouped, taken, usable
 
 Key = tuple[str, str]
 K = TypeVar("K")
@@ -69,27 +69,22 @@ class Booking:
 class Disks:
     """The layout; every mapping may lack what nobody spoke of.
 
-    *identities* is the reverse of *node_names*. *offered* has the capacities of a node and class, smallest first
-    among those equally quiet. By drive go *users*, *unowned* (volumes of no known pod) and *capacities_of*. By
-    capacity go *bookings*, *dedicated* (texts of taints), *holders* (applications on the drive, by the text of their
-    taint, "" for those without) and *rooms* (bytes for volumes of groups, and for one that takes the drive). By node
-    go *tainted*, *suspended*, *consumed* (bytes in volumes, and free). *used_by* are the drives of a pod, *labelled*
-    the pods with drives by namespace, label key and value, *guarded* those that require to be apart from others.
+    *identities* is the reverse of *node_names*. By drive go *users*, *unowned* (volumes of no known pod) and
+    *capacities_of*. By capacity go *bookings* and *holders* (applications on the drive, by the text of their taint,
+    "" for those without). By node go *capacities_on* and *consumed* (bytes in volumes, and free). *booked_by* are the
+    capacities that a reservation holds, *used_by* the drives of a pod, *labelled* the pods with drives by namespace,
+    label key and value, *guarded* those that require to be apart from others. *columns* has all capacities.
     """
 
     objects: Objects
     node_names: Mapping[str, str]
     identities: Mapping[str, str]
-    offered: Mapping[tuple[str, str], tuple[Capacity, ...]]
     drives: Mapping[str, str]
     users: Mapping[str, tuple[User, ...]]
     unowned: Mapping[str, tuple[str, ...]]
     holders: Mapping[str, frozenset[str]]
-    rooms: Mapping[str, tuple[int, int]]
-    dedicated: Mapping[str, str]
     bookings: Mapping[str, tuple[Booking, ...]]
-    tainted: Mapping[str, tuple[Capacity, ...]]
-    suspended: Mapping[str, tuple[Capacity, ...]]
+    booked_by: Mapping[str, tuple[str, ...]]
     consumed: Mapping[str, tuple[int, int]]
     claims: Mapping[Key, Claim]
     volumes: Mapping[str, Volume]
@@ -100,20 +95,7 @@ class Disks:
     labelled: Mapping[tuple[str, str], Mapping[str, list[DiskPod]]]
     capacities_on: Mapping[str, tuple[Capacity, ...]]
     capacities_of: Mapping[str, tuple[Capacity, ...]]
-    merged: dict[tuple[str, str, str], tuple[Capacity, ...]]
-
-    def offer(self, node: str, storage_class: str, group: str) -> tuple[Capacity, ...]:
-        """Return the capacities of *node* in which a request of the class and storage group is looked for, in order.
-
-        Put together when first asked for, and kept: equal requests get the same tuple.
-        """
-        key = (node, storage_class, group)
-        found = self.merged.get(key)
-        if found is None:
-            held = (self.offered.get((node, each), ()) for each in CLASSES[storage_class])
-            alike = (each for some in held for each in some if each.labels.get(STORAGE_GROUP, "") == group)
-            found = self.merged[key] = tuple(alike)
-        return found
+    columns: Columns
 
     def drive_of_volume(self, volume: Volume) -> str:
         """Return the drive that *volume* lies on."""
@@ -146,14 +128,12 @@ def lay_out(objects: Objects) -> Disks:
         consumed.setdefault(names.get(volume.csi_node, volume.csi_node), []).append(volume.size)
     by_name = {capacity.name: capacity for capacity in objects.capacities}
     bookings = _bookings(objects, by_name, groups, pods, users)
-    offered: dict[tuple[str, str], list[Capacity]] = {}
     on_node: dict[str, list[Capacity]] = {}
     of_drive: dict[str, list[Capacity]] = {}
     for capacity in objects.capacities:
         node = names.get(capacity.csi_node, capacity.csi_node)
         on_node.setdefault(node, []).append(capacity)
         of_drive.setdefault(groups.get(capacity.location, capacity.location), []).append(capacity)
-        offered.setdefault((node, capacity.storage_class), []).append(capacity)
     busy = objects.busy
 
     def order(capacity: Capacity) -> tuple[int, int, str]:
@@ -170,24 +150,30 @@ def lay_out(objects: Objects) -> Disks:
         if user_pod is not None:
             for label, value in user_pod.labels.items():
                 labelled.setdefault((namespace, label), {}).setdefault(value, []).append(user_pod)
+    holders = {
+        capacity.name: texts
+        for drive, texts in _holders(users, unowned).items()
+        for capacity in of_drive.get(drive, ())
+    }
+
+    def rooms(name: str) -> tuple[int, int]:
+        capacity, booked = by_name[name], bookings.get(name, ())
+        return room(capacity, booked, shares=True), room(capacity, booked, shares=False)
+
+    booked_by: dict[str, list[str]] = {}
+    for name, booked in bookings.items():
+        for booking in booked:
+            booked_by.setdefault(booking.by, []).append(name)
     return Disks(
         objects=objects,
         node_names=names,
         identities=_identities(objects),
-        offered={key: tuple(sorted(each, key=order)) for key, each in offered.items()},
         drives=groups,
         users=_frozen(users),
         unowned=_frozen(unowned),
-        holders={
-            capacity.name: texts
-            for drive, texts in _holders(users, unowned).items()
-            for capacity in of_drive.get(drive, ())
-        },
-        rooms={each.name: _rooms(each) for each in objects.capacities},
-        dedicated={each.name: text for each in objects.capacities if (text := taints.taint_of(each))},
+        holders=holders,
         bookings=bookings,
-        tainted={node: tuple(c for c in each if taints.taint_of(c)) for node, each in on_node.items()},
-        suspended={node: tuple(c for c in each if taints.suspended(c)) for node, each in on_node.items()},
+        booked_by=_frozen(booked_by),
         consumed={node: (sum(consumed.get(node, ())), sum(c.size for c in each)) for node, each in on_node.items()},
         claims={(claim.namespace, claim.name): claim for claim in objects.claims},
         volumes={volume.name: volume for volume in objects.volumes},
@@ -198,7 +184,12 @@ def lay_out(objects: Objects) -> Disks:
         labelled=labelled,
         capacities_on=_frozen(on_node),
         capacities_of=_frozen(of_drive),
-        merged={},
+        columns=columns(
+            sorted(objects.capacities, key=order),
+            lambda each: names.get(each.csi_node, each.csi_node),
+            rooms,
+            holders,
+        ),
     )
 
 
@@ -260,9 +251,18 @@ def _bookings(
     return {name: tuple(each) for name, each in found.items()}
 
 
-def _rooms(capacity: Capacity) -> tuple[int, int]:
-    held_as = capacity.storage_class
-    return usable(capacity.size, held_as, "HDDLVG"), usable(capacity.size, held_as, "HDD")
+def room(capacity: Capacity, bookings: Iterable[Booking], *, shares: bool, by: str = "") -> int:
+    """Return the bytes that a volume can have of *capacity* under *bookings*, but for those *by* its own reservation.
+
+    It *shares* the drive as one of a group, or takes all of it.
+    """
+    used = 0
+    for booking in bookings:
+        if booking.by != by:
+            if not (shares and grouped(booking.storage_class)):
+                return 0
+            used += taken(booking.size, booking.storage_class)
+    return usable(capacity.size, capacity.storage_class, shares=shares) - used
 
 
 def held_for(reservation: str) -> str:

@@ -61,7 +61,7 @@ class Reserving:
         return Plan(
             "RESERVED",
             plan={node: _on(node, held, disks) for node in found.passed},
-            scores=planning.scores([planning.Planned(node) for node in found.passed], disks),
+            scores=planning.scores(dict.fromkeys(found.passed, 0), disks),
             failed=found.failed,
         )
 

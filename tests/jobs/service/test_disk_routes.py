@@ -131,5 +131,5 @@ def test_what_is_no_question_is_a_problem(client):
 def test_the_layout_of_the_snapshot_is_that_of_the_objects(client):
     """What the collector keeps says as much as the objects themselves."""
     one, other = of_snapshot(snapshot(STATE), "c1"), lay_out_of(STATE)
-    assert one.offered == other.offered and one.users.keys() == other.users.keys()
+    assert one.columns.capacities == other.columns.capacities and one.users.keys() == other.users.keys()
     assert one.node_names == other.node_names and one.consumed == other.consumed

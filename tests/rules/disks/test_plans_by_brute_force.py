@@ -18,7 +18,7 @@ from pipeline.disk_records import (
 )
 from rules.disks import filters, neighbours
 from rules.disks.annotations import ANTI_LABELS, ANTI_TYPES, DEDICATED, TOLERATIONS, TYPES, parse
-from rules.disks.filters import Question, offer
+from rules.disks.offers import Question, offer
 from rules.disks.plan import plan
 from rules.disks.requests import requests
 from rules.disks.state import Objects, lay_out
@@ -62,8 +62,9 @@ annotations = st.fixed_dictionaries(
 )
 
 
-def world(drives, wanted, notes):
-    """One node n1 with *drives*, and the pod web-0 that wants volumes."""
+def world(drives, wanted, notes, where=None):
+    """The pod web-0 that wants volumes, and *drives*, each on the node that *where* names for it, else on n1."""
+    where = where or ["n1"] * len(drives)
     notes = dict(notes) | ({ANTI_LABELS: "app=other, app=fast"} if ANTI_TYPES in notes else {})
     claims = tuple(Claim(f"c{i}", "default", kind, size) for i, (kind, size) in enumerate(wanted))
     pod = DiskPod("web-0", "default", {"app": "web"}, notes, claims=tuple(each.name for each in claims))
@@ -71,9 +72,9 @@ def world(drives, wanted, notes):
     for i, (kind, size, taint, user) in enumerate(drives):
         labels = {NO_SCHEDULE: "NoSchedule"} if taint == "suspended" else {TAINT: taint} if taint == "pool" else {}
         notes_of = {TAINT: taint} if "=" in taint else {}
-        found.append(Capacity(f"ac-{i}", "n1", f"d{i}", kind, size, labels, notes_of))
+        found.append(Capacity(f"ac-{i}", where[i], f"d{i}", kind, size, labels, notes_of))
         if isinstance(user, DiskPod) or user == "unknown":
-            volumes.append(Volume(f"v{i}", "default", "n1", f"d{i}"))
+            volumes.append(Volume(f"v{i}", "default", where[i], f"d{i}"))
             if user != "unknown":
                 bound.append(Claim(f"{user.claims[0]}-{i}", "default", kind, 1, "Bound", f"v{i}"))
         if user == "in flight":
@@ -97,6 +98,13 @@ def world(drives, wanted, notes):
 
 def replace_claims(pod, claims):
     return DiskPod(pod.name, pod.namespace, pod.labels, claims=tuple(claims))
+
+
+def lists(offered):
+    """What is left for each request, the own ones first."""
+    for kind in offered.kinds:
+        left = [int(number) for number in kind.capacity[offered.listed(kind)]]
+        yield sorted(left, key=lambda number: offered.own is not None and not offered.own[number])
 
 
 def up(size, unit):
@@ -170,17 +178,27 @@ def strengths(notes):
     return found
 
 
-@settings(max_examples=500, deadline=None)
-@given(capacities, asked, annotations)
-def test_a_plan_is_found_exactly_where_one_exists_and_gives_up_as_little_as_possible(drives, wanted, notes):
+@settings(max_examples=300, deadline=None)
+@given(st.lists(capacities, min_size=1, max_size=3), asked, annotations)
+def test_a_plan_is_found_exactly_where_one_exists_and_gives_up_as_little_as_possible(nodes, wanted, notes):
     asked_for = strengths(notes)
     families = {kind for kind, _ in wanted}
     if asked_for.get("pod-bound") == "required" and len(wanted) > 1 and (len(families) > 1 or "HDD" in families):
         return  # an error of its own, with a test of its own
     if asked_for.get("pod-bound") and len(wanted) > 1 and (len(families) > 1 or "HDD" in families):
         asked_for = {**asked_for, "pod-bound": "impossible"}
-    pod, objects = world(drives, wanted, notes)
+    where = [f"n{number}" for number, drives in enumerate(nodes, start=1) for _ in drives]
+    pod, objects = world([drive for drives in nodes for drive in drives], wanted, notes, where)
     found = plan(pod, lay_out(objects))
+    before = 0
+    for number, drives in enumerate(nodes, start=1):
+        check_node(found, f"n{number}", before, drives, wanted, notes, asked_for)
+        before += len(drives)
+    assert (found.status == "RESERVED") == bool(found.plan)
+
+
+def check_node(found, node, before, drives, wanted, notes, asked_for):
+    """Try every way on one node, whose drives are numbered after *before* others."""
     costs = []
     for chosen in product(range(len(drives)), repeat=len(wanted)):
         if not allowed(chosen, wanted, drives) or overcommitted(chosen, wanted, drives):
@@ -190,14 +208,14 @@ def test_a_plan_is_found_exactly_where_one_exists_and_gives_up_as_little_as_poss
             continue
         impossible = asked_for.get("pod-bound") == "impossible"
         costs.append(sum(asked_for.get(rule) == "preferred" for rule in rules) + impossible)
-    assert (found.status == "RESERVED") == bool(costs)
+    assert (node in found.plan) == bool(costs) == (node not in found.failed)
     if costs:
-        chosen = tuple(int(found.plan["n1"][f"c{v}"].removeprefix("ac-")) for v in range(len(wanted)))
+        chosen = tuple(int(found.plan[node][f"c{v}"].removeprefix("ac-")) - before for v in range(len(wanted)))
         assert allowed(chosen, wanted, drives) and not overcommitted(chosen, wanted, drives)
         rules = broken(chosen, drives, notes)
         assert "repelled" not in rules
-        assert {rule for rule in rules if rule in asked_for} <= set(found.violated.get("n1", ()))
-        assert len(found.violated.get("n1", ())) == min(costs)
+        assert {rule for rule in rules if rule in asked_for} <= set(found.violated.get(node, ()))
+        assert len(found.violated.get(node, ())) == min(costs)
 
 
 @settings(max_examples=100, deadline=None)
@@ -229,12 +247,55 @@ def test_filters_of_single_capacities_commute(drives, wanted, notes):
     single = (filters.no_schedule, filters.repulsion, filters.dedicated, filters.anti_affinity)
     results = set()
     for order in permutations(single):
-        left = offer("n1", question)
+        left = offer(("n1",), question)
         for rule in order:
             left = rule(left, question)
-        names = tuple(tuple(each.name for each in listed) for listed in left.lists)
-        results.add(() if left.reason else names)
+        results.add((bool(left.alive[0]), tuple(map(tuple, lists(left))) if left.alive[0] else ()))
     assert len(results) == 1
+
+
+def first_fit(drives, wanted):
+    """The driver's own way, volume by volume: groups first, then small ones, each on the first drive with room."""
+    chosen = {}
+    turn = sorted(range(len(wanted)), key=lambda v: (not wanted[v][0].endswith("LVG"), wanted[v][1], v))
+    for v in turn:
+        family = wanted[v][0]
+        rank = {family: 0, family.removesuffix("LVG"): 1} if family.endswith("LVG") else {family: 0}
+        places = [i for i, drive in enumerate(drives) if drive[0] in rank]
+        for i in sorted(places, key=lambda i: (rank[drives[i][0]], drives[i][1], f"ac-{i}")):
+            tried = [(place, wanted[u]) for u, place in chosen.items()] + [(i, wanted[v])]
+            if not overcommitted([place for place, _ in tried], [each for _, each in tried], drives):
+                chosen[v] = i
+                break
+        else:
+            return None
+    return {f"c{v}": f"ac-{i}" for v, i in chosen.items()}
+
+
+@settings(max_examples=200, deadline=None)
+@given(capacities, st.lists(st.tuples(kinds, sizes), min_size=1, max_size=4))
+def test_where_first_fit_works_the_plan_is_first_fit(drives, wanted):
+    drives = [(kind, size, "", "in flight" if user == "in flight" else None) for kind, size, _, user in drives]
+    expected = first_fit(drives, wanted)
+    pod, objects = world(drives, wanted, {})
+    found = plan(pod, lay_out(objects))
+    if expected is not None:
+        assert found.plan == {"n1": expected}
+
+
+def test_nodes_that_are_hard_leave_tries_for_the_others():
+    """Three volumes that need a search on each of 300 nodes, all different; then none may be tried at all."""
+    wanted = [("SSDLVG", 4 * MIB), ("SSDLVG", 8 * MIB), ("SSDLVG", 8 * MIB)]
+    drives, where = [], []
+    for number in range(300):
+        drives += [("SSDLVG", 8 * MIB, "", None), ("SSDLVG", 12 * MIB, "", None), ("SSD", number * 1000, "", None)]
+        where += [f"n{number}"] * 3
+    pod, objects = world(drives, wanted, {}, where)
+    disks = lay_out(objects)
+    assert len(plan(pod, disks).plan) == 300
+    given_up = plan(pod, disks, tries=0)
+    assert given_up.status == "REJECTED"
+    assert all("undecided" in why for why in given_up.failed.values())
 
 
 def test_where_first_fit_fails_a_search_finds_the_way():
