@@ -1,0 +1,84 @@
+"""The committed dashboards are what the code builds, and each shows what it is for."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from dashboards.generate import DIRECTORY, documents
+from dashboards.table import DASHBOARDS
+from jobs.service import described
+from tests.support.dashboards import panels, queries, variables
+
+BUILT: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in documents().items()}
+
+#: What each dashboard must show: metrics that some panel of it asks for, and kinds of panels.
+SHOWS = {
+    "overview": {"nodes", "node_cpu_used_cores", "node_memory_used_bytes", "source_last_success_timestamp_seconds",
+                 "source_errors_total", "job_runs_total"},
+    "interference": {"pair_slowdown_ratio", "pair_effective_overlaps", "pairs", "model_found_ratio",
+                     "model_stated_probability_ratio"},
+    "functions": {"function_class_info", "function_cpu_used_cores", "function_latency_seconds"},
+    "recommendations": {"decisions_total", "decided_pods", "decided_latency_ratio",
+                        "webhook_duration_seconds_bucket", "webhook_errors_total"},
+    "requirements": {"refusals_total"},
+    "disks": {"drives", "disk_free_bytes", "drive_busy_ratio"},
+    "regions": {"region_average_drain_time_milliseconds", "region_average_reset_time_milliseconds",
+                "region_last_consistent_state_time_milliseconds", "region_last_reset_time_milliseconds",
+                "region_last_completed_drain_seq_id", "region_last_completed_reset_seq_id", "region_state",
+                "region_n_current_reset_attempts"},
+}  # fmt: skip
+
+
+def test_the_committed_files_are_what_the_code_builds() -> None:
+    committed = {path.name: path.read_text(encoding="utf-8") for path in DIRECTORY.glob("*.json")}
+    assert committed == documents()
+
+
+def test_every_dashboard_is_tested_here() -> None:
+    assert set(SHOWS) == set(DASHBOARDS)
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_it_shows_what_it_is_for(name: str) -> None:
+    asked = {metric for query in queries(BUILT[f"{name}.json"]) for metric in re.findall(r"colocation_(\w+)", query)}
+    assert SHOWS[name] <= asked
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_it_asks_for_metrics_of_the_reference_alone(name: str) -> None:
+    known = {described.name(family) for family in described.families()}
+    document = BUILT[f"{name}.json"]
+    for query in (*queries(document), *variables(document).values()):
+        for metric in re.findall(r"\bcolocation_\w+", query):
+            assert re.sub(r"_(bucket|count|sum)$", "", metric) in known, query
+
+
+def test_victims_by_aggressors_are_a_heat_map_and_states_a_timeline() -> None:
+    [matrix] = [panel for panel in panels(BUILT["interference.json"]) if panel["title"] == "Victim by aggressor"]
+    [grouped] = [each["options"] for each in matrix["transformations"] if each["id"] == "groupingToMatrix"]
+    assert (grouped["rowField"], grouped["columnField"]) == ("victim", "aggressor")
+    [timeline] = [panel for panel in panels(BUILT["regions.json"]) if panel["type"] == "state-timeline"]
+    assert "colocation_region_state" in timeline["targets"][0]["expr"]
+    words = timeline["fieldConfig"]["defaults"]["mappings"][0]["options"]
+    assert [words[str(number)]["text"] for number in range(7)][5] == "attempts used up"
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_panels_and_dashboards_are_told_apart_and_explained(name: str) -> None:
+    document = BUILT[f"{name}.json"]
+    titles = [panel["title"] for panel in panels(document)]
+    assert len(titles) == len(set(titles))
+    assert all(panel["description"] and panel["targets"] for panel in panels(document))
+    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in panels(document))
+    assert len({each["uid"] for each in BUILT.values()}) == len(BUILT)
+
+
+def test_there_are_variables_for_cluster_namespace_function_and_node() -> None:
+    of = {name: set(variables(document)) for name, document in BUILT.items()}
+    assert {"cluster", "node"} <= of["overview.json"]
+    assert {"cluster", "namespace", "function"} <= of["interference.json"] & of["functions.json"]
+    for name, document in BUILT.items():
+        for query in queries(document):
+            assert set(re.findall(r"\$(\w+)", query)) <= of[name] | {"__rate_interval"}, query
