@@ -1,4 +1,4 @@
-# make demo  sets up and runs the whole pipeline on the recorded cluster
+# make demo  sets up and runs the whole pipeline on the recorded cluster (make demo ARGS=--serve keeps it up)
 # make test  sets up and checks everything
 PYTHON ?= python3
 BIN := .venv/bin
@@ -20,7 +20,7 @@ $(CHECKS): $(RUNS)
 	@touch $@
 
 demo: $(RUNS)
-	$(BIN)/colocate demo
+	$(BIN)/colocate demo $(ARGS)
 
 lint: $(CHECKS)
 	$(BIN)/ruff check .

@@ -32,6 +32,9 @@ def demo(
         Path | None, typer.Option("--directory", help="keep the demo's files here; default: a temporary directory")
     ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="keep the service up afterwards")] = False,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="with --serve: the port; 0 takes one that is free")
+    ] = None,
     swap: Annotated[
         tuple[str, str] | None, typer.Option("--swap", help="exchange the names of two functions in the recording")
     ] = None,
@@ -39,4 +42,4 @@ def demo(
     """Run the whole pipeline on the recorded cluster; ends with a recommendation and its reasons."""
     from jobs.demo.run import demo as run
 
-    raise typer.Exit(run(directory=directory, serve=serve, swap=swap))
+    raise typer.Exit(run(directory=directory, serve=serve, port=port, swap=swap))

@@ -60,10 +60,13 @@ def moment(recording: Recording) -> datetime:
 
 
 @contextmanager
-def replay(recording: Recording, directory: Path, *, prometheus: str | None = None) -> Iterator[Path]:
+def replay(
+    recording: Recording, directory: Path, *, prometheus: str | None = None, port: int | None = None
+) -> Iterator[Path]:
     """Serve *recording* on loopback and yield the settings file, written to *directory*, that collects from it.
 
-    With *prometheus*, that server is asked instead of the recorded answers. The servers go with the context.
+    With *prometheus*, that server is asked instead of the recorded answers; *port* is for the service. The servers go
+    with the context.
     """
     keys = {name: f"{name}:recorded" for name in recording.namespaces}
     closing = threading.Event()
@@ -88,6 +91,8 @@ def replay(recording: Recording, directory: Path, *, prometheus: str | None = No
             openwhisk=platform,
         )
         text += "".join(_NAMESPACE.format(name=name, key=key) for name, key in keys.items())
+        if port is not None:
+            text += f"\n[serve]\nport = {port}\n"
         settings.write_text(text, encoding="utf-8")
         yield settings
 

@@ -33,25 +33,27 @@ class Result:
     answer: Answer
 
 
-def demo(*, directory: Path | None, serve: bool, swap: tuple[str, str] | None = None) -> int:
+def demo(*, directory: Path | None, serve: bool, port: int | None = None, swap: tuple[str, str] | None = None) -> int:
     """Collect, learn and recommend from the recording, and show it; returns the exit code.
 
-    The files go to *directory*, or to a temporary one. With *serve* the service stays up on them until interrupted.
-    With *swap* two functions' names are exchanged in what is replayed, and the answer must follow.
+    The files go to *directory*, or to a temporary one. With *serve* the service stays up on them until interrupted,
+    on *port* or the usual one. With *swap* two functions' names are exchanged in what is replayed, and the answer
+    must follow.
     """
     recording = recorded.load(swap)
-    with _directory(directory) as home, _own_settings_only(), replay(recording, home) as path:
+    with _directory(directory) as home, _own_settings_only(), replay(recording, home, port=port) as path:
         settings = config.load(path)
         show.opening(recording)
         result = run(recording, settings)
         show.region(region.told())
         show.show(result, kept=path if directory is not None else None)
         if serve:
-            from jobs.service.listening import port
+            from jobs.service import listening
             from jobs.supervisor.main import serve as keep_up
 
-            where = f"http://127.0.0.1:{port(settings.serve)}/v1/interference"
-            sys.stdout.write(f"\nServing what was learned, such as {where}, with the settings in {path}.")
+            number = listening.port(settings.serve)
+            where = f"http://127.0.0.1:{number}" if number else "the port that is logged"
+            sys.stdout.write(f"\nServing on {where}: /v1/interference, /metrics; with the settings in {path}.")
             sys.stdout.write(" Interrupt to end.\n")
             sys.stdout.flush()
             return keep_up(settings, path, schedule=False)

@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 
 #: How often the serving processes are looked at, decisions are written to the history, and it is read what became of
 #: them, in seconds.
-_LOOK, _FLUSH, _FOLLOW = 0.2, 10.0, 60.0
+_LOOK, _FLUSH, _FOLLOW = 0.2, 10.0, 30.0
 
 #: How long the last flush may take in seconds; what it does not get to lies in the spool for the next start.
 _LAST_FLUSH = 10.0

@@ -25,6 +25,11 @@ def test_the_rules_are_valid() -> None:
 
 
 @needs_promtool
+def test_the_configuration_to_try_them_with_is_valid() -> None:
+    _promtool("check", "config", "prometheus.yml")
+
+
+@needs_promtool
 def test_each_alert_is_raised_when_it_should_be_and_only_then() -> None:
     _promtool("test", "rules", "rules_test.yaml")
 

@@ -1,6 +1,5 @@
 """The demo: what it says is what was measured directly, and follows the names."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -144,16 +143,3 @@ def test_with_two_names_swapped_the_answer_follows(result: run.Result, swapped: 
     )
     assert second.evidence.victim != first.evidence.victim
     assert swapped.answer.recommendation.function == second.evidence.victim
-
-
-def test_the_command_ends_with_an_affinity_and_its_reasons(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLOCATE_STORE__PATH", str(tmp_path / "real.duckdb"))
-    assert run.demo(directory=tmp_path / "kept", serve=False) == 0
-    said = capsys.readouterr().out
-    assert said.index("podAntiAffinity:") < said.index("Nodes, best first") < said.index("Because")
-    assert re.search(r"runs \d+% longer beside one always running", said)
-    assert "is rightly not taken for interference" in said
-    assert not (tmp_path / "real.duckdb").exists()
-    assert (tmp_path / "kept" / "colocation.duckdb").exists()
