@@ -288,6 +288,10 @@ class DiskSettings(Group):
         False,
         description="make and settle reservations, never beside csi-baremetal's own controller; needs `disks.live`",
     )
+    interference: bool = Field(
+        False,
+        description="let half of the extender's priorities be how a pod and its neighbours would disturb each other",
+    )
     namespace: str = Field("default", description="where the lease of the process that settles reservations lies")
     symmetric: bool = Field(
         False,

@@ -6,12 +6,13 @@ first criterion first. Rules that share a criterion share its percents. All scor
 that sums are exact in any order; `shown` puts the point behind the percents of the first criterion.
 """
 
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeVar, get_args
 
 import numpy as np
 
 from rules.candidates import Scores
 
+S = TypeVar("S", float, Scores)
 #: In the order in which they count: the company a pod keeps, what its designer would like, how fast its function
 #: answered there, how loaded the node is, and how much is free on it.
 Criterion = Literal["company", "wishes", "speed", "load", "free"]
@@ -31,8 +32,8 @@ def graded(criterion: Criterion, grades: Scores, *, step: float = 0.01, share: f
     return _rounded(100.0 * share * steps) * (PERCENT / 101.0 ** CRITERIA.index(criterion))
 
 
-def shown(score: float) -> float:
-    """Return *score* for people: the percents of the first criterion stand before the point."""
+def shown(score: S) -> S:
+    """Return *score*, or a column of them, for people: the percents of the first criterion stand before the point."""
     return score / PERCENT
 
 

@@ -16,7 +16,7 @@ from jobs.service.counts import Tally
 from jobs.service.decide import Decide, Decided, Keep
 from jobs.service.disks import answers as disks
 from jobs.service.disks.desk import DiskDesk
-from jobs.service.disks.extender import Plans
+from jobs.service.disks.extender import Company, Plans
 from jobs.service.intents import answers as intents
 from jobs.service.intents.paths import WithoutVersion
 from jobs.service.intents.stored import Intents
@@ -44,6 +44,7 @@ class Parts:
     token: Token = field(default_factory=lambda: Token(None, None))
     client_ca: bool = False
     reserving: Plans | None = None
+    company: Company | None = None
 
 
 def create_app(parts: Parts) -> Starlette:
@@ -60,7 +61,7 @@ def create_app(parts: Parts) -> Starlette:
         "healthz": handlers.healthz,
         "readyz": handlers.readyz(parts.ready),
         "openapi": handlers.openapi(document),
-        **disks.handlers(parts.disks, parts.reserving, parts.tally.turned_down),
+        **disks.handlers(parts.disks, parts.reserving, parts.tally.turned_down, parts.company),
         **intents.handlers(parts.intents, parts.snapshot, parts.tally.turned_down),
         **hosts.handlers(parts.hosts, parts.tally.turned_down),
     }

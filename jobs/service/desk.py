@@ -20,6 +20,8 @@ from jobs.service.routes import RecommendationRequest
 from jobs.service.state import State
 from pipeline import objects
 from pipeline.errors import BadInput
+from rules.affinity.interference import interference
+from rules.candidates import Sparse
 from rules.changes import Changes, updated
 from rules.disks.rule import Volumes
 from rules.hpa import admission
@@ -27,6 +29,7 @@ from rules.hpa.admission import Index
 from rules.policy import Policy
 from rules.recommend import Recommendation, answer, recommend, stale
 from rules.request import Request, from_pod
+from rules.scoring import shown
 from rules.view import View
 
 #: A person waits so long for claims that are being made, in seconds.
@@ -142,6 +145,22 @@ class Desk:
         request = replace(request, mode=mode)
         decision = str(uuid.uuid4())
         return recommend(request, view, self._policy, decision=decision, at=self._now(), ask=self._beside)
+
+    def company(self, pod: dict[str, Any]) -> Mapping[str, float]:
+        """Return how good the company on each node is for *pod*, 0 to 1; empty where nothing is known of it.
+
+        Raises `BadInput` where the pod cannot be read.
+        """
+        view = self._state.current.view
+        if stale(view, self._policy, self._now()):
+            return {}
+        metadata = pod.get("metadata") or {}
+        request = self._intended(pod, view, str(metadata.get("namespace") or "default"))
+        found = interference(request, view, self._policy).scores
+        if found is None:
+            return {}
+        dense = found.dense(len(view.nodes)) if isinstance(found, Sparse) else found
+        return dict(zip(view.nodes.names, (shown(dense) / 100.0).tolist(), strict=True))
 
     def _request(self, pod: dict[str, Any], view: View, namespace: str, patience: float = 0.0) -> Request:
         """Read what is asked for *pod*, which waits for its claims for at most *patience* seconds."""

@@ -127,6 +127,7 @@ class Process:
                 tally=tally,
                 intents=Intents(Control(settings.store.control), self.intents.wake),
                 reserving=reserving,
+                company=desk.company if settings.disks.interference else None,
                 disks=disk_desk,
                 hosts=self.hosts,
                 token=token,

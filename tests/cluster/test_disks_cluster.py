@@ -13,7 +13,16 @@ import pytest
 
 from tests.cluster.conftest import Running, free_pair
 from tests.support.cluster import Cluster, wait_for
-from tests.support.disk_cluster import CLAIMS, GROUP, PLURALS, Provisioner, install, scheduler
+from tests.support.disk_cluster import (
+    CLAIMS,
+    GROUP,
+    PLURALS,
+    RESERVATIONS,
+    Provisioner,
+    allow_rules,
+    install,
+    scheduler,
+)
 from tests.support.disks import ANNOTATIONS, capacity, claim, storage_classes
 
 pytestmark = pytest.mark.cluster
@@ -22,7 +31,7 @@ CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 
 @dataclass
 class Disks:
-    """A cluster with two nodes of one drive each, whose pods of scheduler *name* the service is asked about."""
+    """Two nodes of one drive each, of 10 and 100 GiB; the service is asked about the pods of scheduler *name*."""
 
     cluster: Cluster
     name: str
@@ -30,11 +39,12 @@ class Disks:
     process: "subprocess.Popen[bytes]"
     nodes: tuple[str, str]
     url: str
+    provisioner: Provisioner
 
-    def kill(self) -> None:
-        """End the service as a crash does."""
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+    def kill(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End the service."""
+        self.process.send_signal(how)
+        self.process.wait(60)
 
     def pod(self, name: str, *, app: str = "web", gib: float = 4, **annotations: str) -> str:
         """Create a pod with one claim of a group."""
@@ -76,8 +86,11 @@ def _made(kind: str, thing: dict[str, Any], cluster: Cluster) -> None:
 def disks(running: Running, cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Disks]:
     if running.home is None:
         pytest.skip("only the local cluster tool brings a scheduler that can be started again")
-    ignorable = bool(getattr(request, "param", False))
+    options = getattr(request, "param", {})
+    ignorable = bool(options.get("ignorable"))
     install(cluster)
+    if "settings" in options:
+        allow_rules(cluster)
     for each in storage_classes():
         if each["metadata"]["name"] == "hddlvg":
             name = f"{cluster.prefix}-hddlvg"
@@ -90,7 +103,7 @@ def disks(running: Running, cluster: Cluster, tmp_path: Path, request: pytest.Fi
     config.write_text(
         f"[store]\npath = '{tmp_path / 'db'}'\nsnapshot = '{tmp_path / 'snapshot'}'\nspool = '{tmp_path / 'spool'}'\n"
         f"control = '{tmp_path / 'control'}'\n"
-        f"[serve]\nport = {port}\nhost = '127.0.0.1'\n[disks]\nlive = true\n"
+        f"[serve]\nport = {port}\nhost = '127.0.0.1'\n[disks]\nlive = true\n{options.get('settings', '')}\n"
         f"[[clusters]]\nname = 'c1'\n[clusters.kubernetes]\nkubeconfig = '{cluster.kubeconfig}'\n"
     )
     url = f"http://127.0.0.1:{port}"
@@ -108,14 +121,16 @@ def disks(running: Running, cluster: Cluster, tmp_path: Path, request: pytest.Fi
     chosen = {node: f"d-{node}" for node in (small, large)}
     with (
         scheduler(running.home, cluster.kubeconfig, name, f"{url}/extender", free_pair(), ignorable=ignorable),
-        Provisioner(cluster, chosen),
+        Provisioner(cluster, chosen) as provisioner,
     ):
-        made = Disks(cluster, name, start, process, (small, large), url)
+        made = Disks(cluster, name, start, process, (small, large), url, provisioner)
         try:
             yield made
         finally:
             if made.process.poll() is None:
                 made.kill()
+            for each in cluster.call("GET", RESERVATIONS)[1]["items"]:
+                cluster.call("DELETE", f"{RESERVATIONS}/{each['metadata']['name']}")
 
 
 def _uid(cluster: Cluster, node: str) -> str:
@@ -169,7 +184,7 @@ def test_a_service_that_is_killed_holds_pods_up_until_it_is_back(disks: Disks) -
     assert disks.cluster.wait_bound(waiting, 90) in disks.nodes
 
 
-@pytest.mark.parametrize("disks", [True], indirect=True)
+@pytest.mark.parametrize("disks", [{"ignorable": True}], indirect=True)
 def test_a_service_that_may_be_ignored_stops_nothing_when_it_is_dead(disks: Disks) -> None:
     _, large = disks.nodes
     assert disks.cluster.wait_bound(disks.pod("before", gib=50)) == large

@@ -17,6 +17,8 @@ GROUP = "/apis/csi-baremetal.dell.com/v1"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RULES = Path(__file__).resolve().parents[2] / "deploy" / "disks" / "reservation-rules.yaml"
+JSON_PATCH = "application/json-patch+json"
 SELECTED = "volume.kubernetes.io/selected-node"
 PLURALS = {
     "AvailableCapacity": "availablecapacities",
@@ -25,12 +27,44 @@ PLURALS = {
     "Volume": "volumes",
     "LogicalVolumeGroup": "logicalvolumegroups",
 }
+RESERVATIONS = f"{GROUP}/{PLURALS['AvailableCapacityReservation']}"
+CAPACITIES = f"{GROUP}/{PLURALS['AvailableCapacity']}"
+
+#: What a reservation holds without the affinity rules: all else is pruned.
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_CAPACITY = {"Name": "string", "StorageClass": "string", "Size": "integer", "StorageGroup": "string"}
+_RESERVATION = {
+    "type": "object",
+    "properties": {
+        "Namespace": {"type": "string"},
+        "Status": {"type": "string"},
+        "NodeRequests": {"type": "object", "properties": {"Requested": _TEXTS, "Reserved": _TEXTS}},
+        "ReservationRequests": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "CapacityRequest": {
+                        "type": "object",
+                        "properties": {name: {"type": kind} for name, kind in _CAPACITY.items()},
+                    },
+                    "Reservations": _TEXTS,
+                },
+            },
+        },
+    },
+}
 
 
 def install(cluster: Cluster) -> None:
-    """Create the driver's kinds, whose specs take anything, and wait until they are served; they stay."""
+    """Create the driver's kinds, whose specs take anything but for reservations', and wait until they are served.
+
+    They stay.
+    """
     for kind, plural in PLURALS.items():
-        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        anything: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        if kind == "AvailableCapacityReservation":
+            anything = _RESERVATION
         version = {
             "name": "v1",
             "served": True,
@@ -52,6 +86,27 @@ def install(cluster: Cluster) -> None:
         assert status == 201 or answer["reason"] == "AlreadyExists", (status, answer)
     for plural in PLURALS.values():
         wait_for(lambda plural=plural: cluster.call("GET", f"{GROUP}/{plural}")[0] == 200)
+
+
+def allow_rules(cluster: Cluster) -> None:
+    """Patch the schema of reservations as an operator does, and wait until it holds."""
+    name = "availablecapacityreservations.csi-baremetal.dell.com"
+    status, answer = cluster.call("PATCH", f"{CRDS}/{name}", yaml.safe_load(RULES.read_text()), JSON_PATCH)
+    assert status == 200, (status, answer)
+    rules = {"AffinityRequests": [{"AffinityRequest": [{"Type": "POD_BOUND_REQUIRED"}]}]}
+    probe = {
+        "apiVersion": API,
+        "kind": "AvailableCapacityReservation",
+        "metadata": {"name": f"{cluster.prefix}-probe"},
+        "spec": {"Status": "PROBE", "AffinityRules": rules},
+    }
+
+    def kept() -> bool:
+        found = cluster.call("POST", RESERVATIONS, probe)[1]
+        cluster.call("DELETE", f"{RESERVATIONS}/{cluster.prefix}-probe")
+        return found.get("spec", {}).get("AffinityRules") == rules
+
+    wait_for(kept, 60)
 
 
 @contextmanager
@@ -93,9 +148,13 @@ def scheduler(
 
 
 class Provisioner:
-    """Makes a volume on the capacity that fits first, for each claim that the scheduler gave a node; binds it."""
+    """Makes a volume on the drive that is known for the node, for each claim that the scheduler gave one; binds it.
+
+    Then the reservation that the claim stands in is deleted, as the driver does. While *held* nothing is made.
+    """
 
     def __init__(self, cluster: Cluster, chosen: "dict[str, str]") -> None:
+        self.held = False
         self._cluster = cluster
         self._chosen = chosen
         self._stop = threading.Event()
@@ -114,7 +173,7 @@ class Provisioner:
             status, answer = self._cluster.call("GET", CLAIMS)
             for claim in answer["items"] if status == 200 else ():
                 node = (claim["metadata"].get("annotations") or {}).get(SELECTED)
-                if node and not claim["spec"].get("volumeName"):
+                if node and not self.held and not claim["spec"].get("volumeName"):
                     self._bind(claim, node)
             time.sleep(0.1)
 
@@ -154,6 +213,10 @@ class Provisioner:
         self._cluster.call("PATCH", f"{CLAIMS}/{meta['name']}", change, MERGE)
         bound = {"status": {"phase": "Bound", "capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"]}}
         self._cluster.call("PATCH", f"{CLAIMS}/{meta['name']}/status", bound, MERGE)
+        for each in self._cluster.call("GET", RESERVATIONS)[1].get("items", ()):
+            asked = [r["CapacityRequest"]["Name"] for r in each["spec"].get("ReservationRequests", ())]
+            if meta["name"] in asked:
+                self._cluster.call("DELETE", f"{RESERVATIONS}/{each['metadata']['name']}")
 
 
 def prefixed(thing: Object, name: str) -> Object:

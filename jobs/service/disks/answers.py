@@ -12,7 +12,7 @@ from jobs.disks import answer
 from jobs.service import body, text
 from jobs.service.counts import TurnedDown
 from jobs.service.disks.desk import DiskDesk
-from jobs.service.disks.extender import ExtenderArgs, Plans, filtered, prioritized
+from jobs.service.disks.extender import Company, ExtenderArgs, Plans, filtered, prioritized
 from jobs.service.disks.operations import DiskPlanRequest
 from jobs.service.handlers import Handler
 from jobs.service.problems import problem
@@ -24,10 +24,12 @@ _CAUSES = {"REJECTED": "rejected", "REQUEUE": "waits"}
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
-def handlers(desk: DiskDesk, reserving: Plans | None, turned_down: TurnedDown) -> Mapping[str, Handler]:
+def handlers(
+    desk: DiskDesk, reserving: Plans | None, turned_down: TurnedDown, company: Company | None = None
+) -> Mapping[str, Handler]:
     """Return the handlers by the names of their operations; *reserving*, where it is given, answers the scheduler.
 
-    *turned_down* is told of plans that were rejected, or put off.
+    *company*, where it is given, counts in priorities. *turned_down* is told of plans that were rejected, or put off.
     """
     plans_of = reserving or desk.plan
 
@@ -45,7 +47,7 @@ def handlers(desk: DiskDesk, reserving: Plans | None, turned_down: TurnedDown) -
         "extender_filter": _handler(
             lambda given: filtered(_args(given), lambda pod, nodes: noted(plans_of(pod, nodes)))
         ),
-        "extender_prioritize": _handler(lambda given: prioritized(_args(given), plans_of)),
+        "extender_prioritize": _handler(lambda given: prioritized(_args(given), plans_of, company)),
     }
 
 

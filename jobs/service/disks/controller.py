@@ -7,7 +7,7 @@ until the live disks show it, so that no capacity is given twice.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,7 @@ from rules.disks import dedication
 from rules.disks.plan import Plan, plan
 from rules.disks.reserving import name_of, settled
 from rules.disks.state import Disks
+from rules.disks.taints import taint_of
 
 _log = structlog.get_logger(__name__)
 
@@ -34,6 +35,8 @@ _MERGE: Final = "application/merge-patch+json"
 _PAUSES: Final = ((30, 1.5), (0, 12.0))
 #: How long the live disks may take to show what was written, in seconds.
 _SHOWN: Final = 5.0
+#: A taint goes when nothing has spoken for it for so long: a volume may be seen after the end of its reservation.
+_GRACE: Final = 5.0
 #: How often the controller looks, in seconds.
 _EVERY: Final = 0.25
 
@@ -49,15 +52,19 @@ class Controller:
         sequential: bool = False,
         symmetric: bool = False,
         acts: Callable[[], bool] = lambda: True,
+        grace: float = _GRACE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._layout = layout
         self._sequential, self._symmetric = sequential, symmetric
         self._acts = acts
+        self._grace = grace
         self._clock = clock
         self._seen: Disks | None = None
         self._written: dict[str, tuple[str, float]] = {}
+        self._tainted: dict[str, tuple[str, float]] = {}
+        self._doomed: dict[str, float] = {}
         self._waiting: dict[str, tuple[int, float]] = {}
 
     def work(self) -> None:
@@ -73,7 +80,7 @@ class Controller:
                     and self._settle(reservation, disks)
                 ):
                     return  # the next one needs to see it
-            if disks is not self._seen:
+            if disks is not self._seen or self._doomed:
                 self._tend(disks)
                 self._seen = disks
         except SourceError as error:
@@ -82,12 +89,19 @@ class Controller:
     def _shown(self, disks: Disks) -> bool:
         """Whether the disks show what was written last; what others changed at once is not waited for long."""
         status = {each.name: each.status for each in disks.objects.reservations}
-        self._written = {
+        taints = {each.name: taint_of(each) for each in disks.objects.capacities} if self._tainted else {}
+        self._written = self._unseen(self._written, status)
+        self._tainted = self._unseen(self._tainted, taints)
+        return not self._written and not self._tainted
+
+    def _unseen(
+        self, written: Mapping[str, tuple[str, float]], shown: Mapping[str, str]
+    ) -> dict[str, tuple[str, float]]:
+        return {
             name: (wanted, until)
-            for name, (wanted, until) in self._written.items()
-            if name in status and status[name] != wanted and self._clock() < until
+            for name, (wanted, until) in written.items()
+            if name in shown and shown[name] != wanted and self._clock() < until
         }
-        return not self._written
 
     def _due(self, name: str) -> bool:
         return self._clock() >= self._waiting.get(name, (0, 0.0))[1]
@@ -112,6 +126,7 @@ class Controller:
             if capacity in chosen:
                 patch = msgspec.json.encode(dedication.patch(text, reservation.name))
                 self._api.send("PATCH", f"{CAPACITIES}/{capacity}", patch, _MERGE)
+                self._tainted[capacity] = (text, self._clock() + _SHOWN)
         try:
             self._api.send("PUT", path, msgspec.json.encode({**now, "spec": decided}))
         except SourceError as error:
@@ -142,13 +157,20 @@ class Controller:
             return Plan("REJECTED")
 
     def _tend(self, disks: Disks) -> None:
+        now, doomed = self._clock(), {}
         for change in dedication.changes(disks):
+            if change.what == "drop":
+                since = doomed[change.capacity] = self._doomed.get(change.capacity, now)
+                if now - since < self._grace:
+                    continue
             patch = msgspec.json.encode(dedication.undoing(change))
             try:
                 self._api.send("PATCH", f"{CAPACITIES}/{change.capacity}", patch, _MERGE)
             except SourceError as error:
                 if error.reason != "status_404":
                     raise
+            doomed.pop(change.capacity, None)
+        self._doomed = doomed
 
 
 class Running:

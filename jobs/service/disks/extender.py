@@ -5,12 +5,13 @@ Types are those of ``k8s.io/kube-scheduler/extender/v1``; Go reads field names i
 question.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from pipeline.errors import BadInput
-from rules.disks.plan import Plan
+from rules.disks.plan import HIGHEST, Plan
 
 
 class NodeList(msgspec.Struct):
@@ -50,6 +51,10 @@ class Plans(Protocol):
     def __call__(self, pod: dict[str, Any], nodes: list[str], /) -> Plan: ...
 
 
+#: How good the company on each node is for a pod, 0 to 1; empty where nothing is known of it.
+Company = Callable[[dict[str, Any]], Mapping[str, float]]
+
+
 def filtered(asked: ExtenderArgs, plans: Plans) -> ExtenderFilterResult:
     """Return the nodes that can hold the pod's volumes.
 
@@ -70,14 +75,18 @@ def filtered(asked: ExtenderArgs, plans: Plans) -> ExtenderFilterResult:
     return result
 
 
-def prioritized(asked: ExtenderArgs, plans: Plans) -> list[HostPriority]:
-    """Return a score for each node that the question names."""
+def prioritized(asked: ExtenderArgs, plans: Plans, company: Company | None = None) -> list[HostPriority]:
+    """Return a score for each node that is named: by its disks, and half by *company* where that is known of it."""
     names = _names(asked)
     try:
         scores = plans(asked.pod, names).scores
+        beside = company(asked.pod) if company is not None else {}
     except BadInput:
-        scores = {}
-    return [HostPriority(name, scores.get(name, 0)) for name in names]
+        scores, beside = {}, {}
+    return [
+        HostPriority(name, round((score + HIGHEST * beside[name]) / 2) if name in beside else score)
+        for name, score in ((name, scores.get(name, 0)) for name in names)
+    ]
 
 
 def _names(asked: ExtenderArgs) -> list[str]:

@@ -26,6 +26,8 @@ _Key = tuple[str, str]
 
 #: How often changes are taken up, in seconds.
 _EVERY = 0.5
+#: Laying out takes no more than this part of the time, however often something changes.
+_SHARE = 0.25
 #: How long a question waits for claims that nobody has seen yet, in seconds.
 _PATIENCE = 1.0
 #: What a watch without a proof of life for so many seconds showed is advised to no pod; a quiet one ends sooner.
@@ -45,6 +47,7 @@ class LiveDisks:
         self._snapshot: Snapshot | None = None
         self._laid: tuple[int, object] = (-1, None)
         self._changes = 0
+        self._earliest = 0.0
         self._absent: set[str] = set()
         self._lock = Lock()
         self._held: Mapping[str, Held[_Key, wire.Record]] = {
@@ -63,16 +66,18 @@ class LiveDisks:
         return all(kind in self._absent or each.synced.is_set() for kind, each in self._watchers.items())
 
     def refresh(self) -> None:
-        """Lay out anew where anything changed."""
+        """Lay out anew where anything changed, unless that was done a moment ago."""
         if not self.synced:
             return
         with self._lock:
             now = (self._changes, self._snapshot)
-            if now != self._laid:
+            began = time.monotonic()
+            if now != self._laid and began >= self._earliest:
                 records = [record for held in self._held.values() for record in list(held.items.values())]
                 busy, heavy = learned(self._snapshot, self._cluster, records) if self._snapshot else ({}, frozenset())
                 self.layout = lay_out_records(records, busy, heavy)
                 self._laid = now
+                self._earliest = time.monotonic() + (time.monotonic() - began) / _SHARE
 
     @property
     def current(self) -> bool:

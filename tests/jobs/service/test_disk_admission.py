@@ -14,6 +14,7 @@ from jobs.config import DiskSettings
 from jobs.service import review
 from jobs.service.desk import Desk
 from jobs.service.disks.desk import DiskDesk
+from jobs.service.disks.extender import ExtenderArgs, prioritized
 from jobs.service.disks.live import LiveDisks
 from jobs.service.reservations import Reservations
 from jobs.service.routes import RecommendationRequest
@@ -24,7 +25,7 @@ from rules.policy import Policy
 from tests.support.disks import capacity, claim, storage_classes
 from tests.support.kube_api import KubeApi, serving
 from tests.support.service import review as reviewed
-from tests.support.worlds import NOW, World, node, pod
+from tests.support.worlds import NOW, World, node, pod, running
 
 WORLD = World([node(name) for name in "ABC"], known=("guest/hello",))
 CLAIMS = "/api/v1/namespaces/ow/persistentvolumeclaims"
@@ -36,8 +37,8 @@ class Here:
 
     cluster = "c1"
 
-    def __init__(self) -> None:
-        self.current = Current(WORLD.snapshot(), WORLD.view(), NOW, 0)
+    def __init__(self, world: World = WORLD) -> None:
+        self.current = Current(world.snapshot(), world.view(), NOW, 0)
 
     def view_of(self, cluster: str):
         return self.current.view
@@ -163,3 +164,20 @@ def test_a_person_is_shown_the_plan(api):
     assert [each.name for each in found.nodes] == ["C"]
     assert "ac-A" not in str(found.disks["plan"]) and set(found.disks["failed"]) == {"A", "B"}
     assert desk(live).recommend(RecommendationRequest(mounting())).disks is None
+
+
+def test_the_scheduler_s_priorities_count_company_where_that_is_asked_for():
+    """One batch on A, always running, makes hello 80 % longer: A's company is worth 1 / 1.8 of B's."""
+    slowed = {("guest/hello", "guest/batch"): 0.8}
+    world = World([node("A"), node("B")], pods=[running("guest/batch", "A")], slowdowns=slowed)
+    asked = Desk(Here(world), POLICY, Reservations(), now=lambda: NOW)
+    plans = DiskDesk(DiskSettings(), "c1", lambda: empty(NOW), None).plan
+
+    def scores(manifest, names, company=asked.company):
+        question = ExtenderArgs({**manifest, "kind": "Pod"}, nodenames=names)
+        return {each.host: each.score for each in prioritized(question, plans, company)}
+
+    found = scores(mounting(), ["A", "B", "new"])
+    assert found == {"A": round((10 + 10 / 1.8) / 2), "B": 10, "new": 10}
+    assert scores(mounting(), ["A", "B"], None) == {"A": 10, "B": 10}, "off, as it is by default"
+    assert scores(pod("guest/never-seen"), ["A", "B"]) == {"A": 10, "B": 10}

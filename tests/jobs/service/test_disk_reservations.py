@@ -1,10 +1,13 @@
 """The extender that reserves and the controller that settles, against an API server that is written to."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from msgspec import structs
 
 from jobs.service.disks.controller import CAPACITIES, Controller
 from jobs.service.disks.extender import ExtenderArgs, filtered
@@ -13,7 +16,8 @@ from jobs.service.disks.reserving import PATH, Reserving
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.collectors.disks import PATHS
 from rules.disks.dedication import PROVISIONAL
-from rules.disks.taints import TAINT, encoded
+from rules.disks.state import lay_out
+from rules.disks.taints import TAINT, encoded, taint_of
 from tests.support.disks import capacity, claim, pod, storage_classes, using
 from tests.support.kube_api import KubeApi, serving
 
@@ -44,7 +48,7 @@ class World:
     def __init__(self, api: KubeApi, live: LiveDisks, **options: bool) -> None:
         self.api, self.live = api, live
         self.reserving = Reserving(live.client, live.layout_for)
-        self.controller = Controller(live.client, lambda: live.layout, **options)
+        self.controller = Controller(live.client, lambda: live.layout, grace=0.2, **options)
 
     def filter(self, given, *names: str):
         asked = ExtenderArgs(given, nodenames=list(names or ("worker-1", "worker-2")))
@@ -215,3 +219,107 @@ def test_a_state_that_nobody_knows_is_an_error(tmp_path, status):
     odd = {"kind": "AvailableCapacityReservation", "metadata": {"name": "default-web-0"}, "spec": {"Status": status}}
     with world(tmp_path, *BASE, given, claim("www-1", "hddlvg", 1), odd) as here:
         assert here.filter(given).error == f"unsupported reservation status: {status}"
+
+
+DEDICATED = pod(claims=["www-1"], labels={"app": "nginx"}, DED="true")
+
+
+def test_a_controller_that_died_between_the_taint_and_the_reservation_is_followed_by_another(tmp_path):
+    """The taint is there, the reservation still REQUESTED: the next one takes both up, and never twice."""
+    state = [capacity("ac-s1", "SSD", 400), capacity("ac-s2", "SSD", 400)]
+    with world(tmp_path, *state, DEDICATED, claim("www-1", "ssdlvg", 1)) as here:
+        here.filter(DEDICATED)
+        here.shows(lambda disks: disks.objects.reservations)
+        here.api.fault = lambda method, path: 500 if method == "PUT" else None
+
+        def tainted() -> bool:
+            here.controller.work()
+            return any(method == "PATCH" for method, _ in here.api.log)
+
+        until(tainted)
+        here.api.fault = lambda method, path: None
+        here.shows(lambda disks: any(taint_of(each) for each in disks.objects.capacities))
+        here.controller = Controller(here.live.client, lambda: here.live.layout, grace=0.2)
+        here.settle("default-web-0")
+        patched = [path for method, path in here.api.log if method == "PATCH"]
+        assert patched == [f"{CAPACITIES}/ac-s1"], "what is tainted already is not tainted again, nor another drive"
+        meta = here.api.get(f"{CAPACITIES}/ac-s1")["metadata"]
+        assert meta["annotations"] == {TAINT: "app=nginx:default", PROVISIONAL: "default-web-0"}
+        assert here.spec("default-web-0")["ReservationRequests"][0]["Reservations"] == ["ac-s1"]
+
+
+class Lagging:
+    """Live disks that show everything but the taints of capacities, as where one watch is behind another."""
+
+    def __init__(self, live: LiveDisks) -> None:
+        self.live, self.shows_taints = live, False
+
+    def __call__(self):
+        found = self.live.layout
+        if found is None or self.shows_taints:
+            return found
+        bare = [structs.replace(each, labels={}, annotations={}) for each in found.objects.capacities]
+        return lay_out(dataclasses.replace(found.objects, capacities=tuple(bare)))
+
+
+def test_the_next_reservation_waits_until_the_taints_of_the_last_are_seen(tmp_path):
+    other = pod("cache-0", ["scratch"], labels={"app": "cache"})
+    claims = [claim("www-1", "ssdlvg", 1), claim("scratch", "ssdlvg", 1)]
+    with world(tmp_path, capacity("ac-s1", "SSD", 400), DEDICATED, other, *claims) as here:
+        seen = Lagging(here.live)
+        here.controller = Controller(here.live.client, seen, grace=0.2)
+        here.filter(DEDICATED)
+        here.settle("default-web-0")
+        here.filter(other)
+        here.shows(lambda disks: len(disks.objects.reservations) == 2)
+        for _ in range(5):
+            here.controller.work()
+        assert here.status("default-cache-0") == "REQUESTED"
+        seen.shows_taints = True
+        here.settle("default-cache-0", "REJECTED")
+
+
+def test_a_volume_that_is_seen_after_the_end_of_its_reservation_keeps_its_taint(tmp_path):
+    with world(tmp_path, capacity("ac-s1", "SSD", 400), DEDICATED, claim("www-1", "ssdlvg", 1)) as here:
+        here.controller = Controller(here.live.client, lambda: here.live.layout, grace=60.0)
+        here.filter(DEDICATED)
+        here.settle("default-web-0")
+        here.api.delete(f"{PATH}/default-web-0")
+        here.shows(lambda disks: not disks.objects.reservations)
+        here.controller.work()
+        put(here.api, *using(pod("web-0", labels={"app": "nginx"}), "s1", name="made"))
+        here.shows(lambda disks: "s1" in disks.users)
+
+        def kept() -> bool:
+            here.controller.work()
+            return PROVISIONAL not in here.api.get(f"{CAPACITIES}/ac-s1")["metadata"]["annotations"]
+
+        until(kept)
+        assert here.api.get(f"{CAPACITIES}/ac-s1")["metadata"]["annotations"] == {TAINT: "app=nginx:default"}
+
+
+def test_taints_set_by_hand_outlive_everything(tmp_path):
+    manual = capacity("ac-m", "SSD", 400, manual="db-pool")
+    with world(tmp_path, manual, capacity("ac-s1", "SSD", 400), DEDICATED, claim("www-1", "ssdlvg", 1)) as here:
+        here.filter(DEDICATED)
+        here.settle("default-web-0")
+        here.api.delete(f"{PATH}/default-web-0")
+
+        def released() -> bool:
+            here.controller.work()
+            return TAINT not in here.api.get(f"{CAPACITIES}/ac-s1")["metadata"]["labels"]
+
+        until(released)
+        assert here.api.get(f"{CAPACITIES}/ac-m")["metadata"]["labels"] == {TAINT: "db-pool"}
+        assert f"{CAPACITIES}/ac-m" not in [path for method, path in here.api.log if method != "GET"]
+
+
+def test_questions_at_the_same_time_make_one_reservation(tmp_path):
+    given = pod(claims=["www-1"])
+    with world(tmp_path, *BASE, given, claim("www-1", "hddlvg", 10)) as here, ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: here.filter(given), range(16)))
+        assert all((each.nodenames, each.error) == ([], "") for each in found)
+        assert len(here.api.all(PATH)) == 1
+        here.settle("default-web-0")
+        found = list(pool.map(lambda _: here.filter(given), range(16)))
+        assert all(each.nodenames == ["worker-1", "worker-2"] for each in found)
