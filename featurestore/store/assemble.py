@@ -84,17 +84,46 @@ def snapshot(con: DuckDBPyConnection, at: datetime) -> Snapshot:
     )
 
 
-def _learned(con: DuckDBPyConnection, name: str, place: str) -> pa.Table:
-    """A learned table of the promoted models; consistent regions stand in it as victims alone."""
+def of_model(con: DuckDBPyConnection, cluster: str, model: str) -> Snapshot:
+    """Copy what the saved *model* of *cluster* says, and nothing else; it need not be promoted."""
+    chosen = "m.cluster = $cluster AND m.model = $model"
+    given = {"cluster": cluster, "model": model}
+    [[created, text]] = con.execute(f"SELECT created, metrics FROM models AS m WHERE {chosen}", given).fetchall()
+    metrics = json.loads(text)
+    found = {name: _learned(con, name, place, chosen, given) for name, place in LEARNED.items()}
+    return Snapshot(
+        version=model,
+        created=created,
+        clusters=(cluster,),
+        models={cluster: model},
+        attribution={cluster: metrics.get("attribution", {})},
+        tables={
+            name: found[name].select(schema.names).cast(schema) if name in found else schema.empty_table()
+            for name, schema in TABLES.items()
+        },
+        learning={cluster: _said(metrics)},
+    )
+
+
+def _learned(
+    con: DuckDBPyConnection,
+    name: str,
+    place: str,
+    chosen: str = "promoted",
+    given: Mapping[str, object] | None = None,
+) -> pa.Table:
+    """A learned table of the promoted models, or of those *chosen*; regions stand in it as victims alone."""
     function = "aggressor" if name == "pairs" else "function"
     columns = ", ".join(f'p."{column}"' for column in TABLES[name].names)
     return queries.arrow(
         con,
         f"""
         SELECT {columns} FROM {place} AS p
-        JOIN (SELECT cluster, model FROM models WHERE promoted) AS m ON m.cluster = p.cluster AND m.model = p.model
+        JOIN (SELECT cluster, model FROM models AS m WHERE {chosen}) AS m
+            ON m.cluster = p.cluster AND m.model = p.model
         WHERE NOT starts_with(p.{function}, '{regions.PREFIX}') ORDER BY ALL
         """,
+        given or {},
     )
 
 

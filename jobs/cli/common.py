@@ -13,6 +13,7 @@ from featurestore.snapshot import Snapshot, empty
 from featurestore.store import published
 from jobs import config
 from jobs.cli.output import Format, line
+from pipeline.errors import BadInput
 
 #: Exit codes: done; the answer is no; bad input or configuration; some of the work failed and the rest was done.
 DONE, NO, BAD, PARTLY = 0, 1, 2, 3
@@ -71,3 +72,14 @@ def progress_bar() -> Progress:
         disable=not console.is_terminal,
         transient=True,
     )
+
+
+def moment(option: str, given: str | None) -> datetime | None:
+    """Read the RFC 3339 time that *option* was *given*, UTC where it names no zone; raises `BadInput`."""
+    if given is None:
+        return None
+    try:
+        at = datetime.fromisoformat(given)
+    except ValueError:
+        raise BadInput(f"{option}: {given!r} is no RFC 3339 time, such as 2026-05-01T12:00:00Z") from None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

@@ -15,6 +15,7 @@ from jobs.cli.answering import register as answering
 from jobs.cli.collecting import register as collecting
 from jobs.cli.common import BAD, DONE, PARTLY, warn
 from jobs.cli.disks import register as disks
+from jobs.cli.exporting import register as exporting
 from jobs.cli.hardware import register as hardware
 from jobs.cli.hosting import register as hosting
 from jobs.cli.learning import register as learning
@@ -38,7 +39,19 @@ app = typer.Typer(
 )
 
 #: One line a file of commands.
-for _register in (collecting, learning, answering, listing, serving, regions, hardware, disks, hosting, simulating):
+for _register in (
+    collecting,
+    learning,
+    answering,
+    listing,
+    serving,
+    regions,
+    hardware,
+    disks,
+    hosting,
+    simulating,
+    exporting,
+):
     _register(app)
 
 

@@ -1,15 +1,13 @@
 """``colocate simulate``: what policies of placement would have made of recorded history."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jobs.cli.common import Cluster, Output, progress_bar, settings, utc_now, warn
+from jobs.cli.common import Cluster, Output, moment, progress_bar, settings, utc_now, warn
 from jobs.cli.output import Format, document, rows
 from jobs.config import Mode
-from pipeline.errors import BadInput
 
 _COLUMNS = ("policy", "mean", "p95", "p99", "slowed", "pending", "delayed", "unserved", "nodes", "pods", "runs")
 
@@ -55,9 +53,9 @@ def simulate(
             held,
             chosen,
             now=utc_now(),
-            since=_moment("--since", since),
-            split=_moment("--split", split),
-            until=_moment("--until", until),
+            since=moment("--since", since),
+            split=moment("--split", split),
+            until=moment("--until", until),
             policies=policy or (),
             seed=seed,
             truth=truth,
@@ -72,13 +70,3 @@ def simulate(
     shown = [{name: getattr(each, name) for name in _COLUMNS} | {"cluster": found.cluster} for each in found.outcomes]
     title = f"{found.cluster}, {found.split:%Y-%m-%d %H:%M} to {found.until:%Y-%m-%d %H:%M} UTC"
     typer.echo(rows((*_COLUMNS, "cluster"), shown, output, title=title), nl=False)
-
-
-def _moment(option: str, given: str | None) -> datetime | None:
-    if given is None:
-        return None
-    try:
-        at = datetime.fromisoformat(given)
-    except ValueError:
-        raise BadInput(f"{option}: {given!r} is no RFC 3339 time, such as 2026-05-01T12:00:00Z") from None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

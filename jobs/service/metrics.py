@@ -58,6 +58,16 @@ def of_snapshot(snapshot: Snapshot, most: int) -> Iterator[Metric]:
     yield from disks.disks(snapshot, most)
 
 
+def of_model(snapshot: Snapshot, most: int) -> Iterator[Metric]:
+    """Yield what depends on the models of *snapshot* alone."""
+    yield learned.models(snapshot)
+    yield nodes.running(snapshot)
+    yield from pairs.pairs(snapshot, most)
+    yield from functions.functions(snapshot, most)
+    yield from learned.attribution(snapshot)
+    yield from learned.learning(snapshot, most)
+
+
 class Metrics:
     """Makes the page; *seen* is told of each new snapshot and renders what depends on it alone, once.
 

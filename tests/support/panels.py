@@ -26,9 +26,12 @@ class Asking:
         found: list[Mapping[str, Any]] = answer.json()["data"]["result"]
         return found
 
-    def empty(self, document: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the title of every panel of *document* of which a query gives no series, all variables at All."""
-        values = {**_OWN, **dict.fromkeys(variables(document), ".*")}
+    def empty(self, document: Mapping[str, Any], given: Mapping[str, str] | None = None) -> Iterator[str]:
+        """Yield the title of every panel of *document* of which a query gives no series, all variables at All.
+
+        Values of Grafana's own variables that are *given* replace the usual ones.
+        """
+        values = {**_OWN, **(given or {}), **dict.fromkeys(variables(document), ".*")}
         for panel in panels(document):
             for target in panel["targets"]:
                 query = re.sub(r"\$(\w+)", lambda found: values[found[1]], target["expr"])

@@ -130,7 +130,8 @@ def _regions() -> list[dict[str, Any]]:
         "state": "PROCESSING", "regionHealthy": True, "currentSeqID": 8, "lastCompletedSeqID": 7,
         "currentResetAttempt": 1, "currentMaxResetAttempts": 5, "avgDrainTimeMetric": 1200,
         "avgResetTimeMetric": 300, "lastConsistentStateTime": millisecond, "lastResetTime": millisecond,
-        "lastCompletedDrain": 7, "lastCompletedReset": 6, "recentDrains": [],
+        "lastCompletedDrain": 7, "lastCompletedReset": 6,
+        "recentDrains": [{"seqId": 7, "startedAt": millisecond, "milliseconds": 1200}],
     }  # fmt: skip
     return [
         {

@@ -1,6 +1,6 @@
 """The webhook: decisions by mode, outcome and reason, latency, and what failed open, by cause."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -11,11 +11,6 @@ from jobs.service.counts import BUCKETS, Tally
 
 def admission(tally: Tally) -> Iterator[Metric]:
     """Yield the counts of all serving processes together."""
-    decisions = CounterMetricFamily(
-        "colocation_decisions", "Pods decided about at admission", labels=("mode", "outcome", "reason")
-    )
-    for key, count in sorted(tally.decisions.items()):
-        decisions.add_metric(key, count)
     errors = CounterMetricFamily(
         "colocation_webhook_errors", "Reviews admitted unchanged after an error", labels=("cause",)
     )
@@ -33,4 +28,14 @@ def admission(tally: Tally) -> Iterator[Metric]:
     )
     for (rule, cause), count in sorted(tally.left_out.items()):
         left_out.add_metric((rule, cause), count)
-    yield from (decisions, errors, latency, dropped, refused, left_out)
+    yield from (decisions(tally.decisions), errors, latency, dropped, refused, left_out)
+
+
+def decisions(counts: Mapping[tuple[str, str, str], int]) -> Metric:
+    """Return the decisions by mode, outcome and reason."""
+    family = CounterMetricFamily(
+        "colocation_decisions", "Pods decided about at admission", labels=("mode", "outcome", "reason")
+    )
+    for key, count in sorted(counts.items()):
+        family.add_metric(key, count)
+    return family

@@ -1,7 +1,8 @@
 """Disks of bare metal: drives and volumes as last listed, what is free, what is reserved, and how busy drives are."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from prometheus_client.core import GaugeMetricFamily
@@ -26,7 +27,7 @@ _decoder = msgspec.json.Decoder(_Document)
 
 def disks(snapshot: Snapshot, most: int) -> Iterator[Metric]:
     """Yield sums by class, and the *most* busiest drives of *snapshot*."""
-    yield busy(snapshot, most)
+    yield busy(snapshot["drives"].sort_by([("busy_ratio", "descending")]).slice(0, most).to_pylist())
     drives: Counter[tuple[str, ...]] = Counter()
     held: Counter[tuple[str, ...]] = Counter()
     sizes: Counter[tuple[str, ...]] = Counter()
@@ -54,13 +55,13 @@ def disks(snapshot: Snapshot, most: int) -> Iterator[Metric]:
     yield gauge("colocation_disk_reservations", "Reservations of capacity", ("cluster", "status"), waiting)
 
 
-def busy(snapshot: Snapshot, most: int) -> Metric:
-    """Return how busy the *most* busiest drives were when last measured."""
+def busy(rows: Iterable[Mapping[str, Any]]) -> Metric:
+    """Return how busy the drives of *rows* were when last measured."""
     family = GaugeMetricFamily(
         "colocation_drive_busy_ratio",
         "Share of time that the drive was busy when last measured; the busiest only",
         labels=("cluster", "node", "device"),
     )
-    for row in snapshot["drives"].sort_by([("busy_ratio", "descending")]).slice(0, most).to_pylist():
+    for row in rows:
         family.add_metric((row["cluster"], row["node"], row["device"]), row["busy_ratio"])
     return family

@@ -88,7 +88,12 @@ def version(snapshot: Snapshot) -> Iterator[Metric]:
     created = GaugeMetricFamily("colocation_snapshot_created_timestamp_seconds", "When the snapshot was made")
     created.add_metric((), snapshot.created.timestamp())
     yield created
-    models = InfoMetricFamily("colocation_model", "The promoted model, its name as a label", labels=("cluster",))
+    yield models(snapshot)
+
+
+def models(snapshot: Snapshot) -> Metric:
+    """Return which model of each cluster answers."""
+    family = InfoMetricFamily("colocation_model", "The promoted model, its name as a label", labels=("cluster",))
     for cluster, model in snapshot.models.items():
-        models.add_metric((cluster,), {"model": model})
-    yield models
+        family.add_metric((cluster,), {"model": model})
+    return family

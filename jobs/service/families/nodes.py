@@ -28,17 +28,26 @@ def nodes(snapshot: Snapshot) -> Iterator[Metric]:
     columns = ["node_type", "ready", "schedulable", *(column for column, _, _ in _FACTS)]
     rows = snapshot["nodes"].select([*_BY, *columns]).to_pylist()
     yield from load(rows)
-    running: Counter[tuple[str, ...]] = Counter()
+    yield running(snapshot)
+    yield counted(Counter((row["cluster"], row["node_type"] or "", state(row)) for row in rows))
+
+
+def running(snapshot: Snapshot) -> Metric:
+    """Return how many activations of any function run at once on each node."""
+    found: Counter[tuple[str, ...]] = Counter()
     for row in snapshot["busyness"].select([*_BY, "running"]).to_pylist():
-        running[row["cluster"], row["node"]] += row["running"]
-    yield gauge(
+        found[row["cluster"], row["node"]] += row["running"]
+    return gauge(
         "colocation_node_running_activations",
         "Activations running at once on the node, mean of the last hour that was learned from",
         _BY,
-        running,
+        found,
     )
-    states: Counter[tuple[str, ...]] = Counter((row["cluster"], row["node_type"] or "", _state(row)) for row in rows)
-    yield gauge("colocation_nodes", "Nodes by type and state", ("cluster", "node_type", "state"), states)
+
+
+def counted(states: Mapping[tuple[str, ...], float]) -> Metric:
+    """Return the number of nodes by cluster, type and `state`."""
+    return gauge("colocation_nodes", "Nodes by type and state", ("cluster", "node_type", "state"), states)
 
 
 def load(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
@@ -52,5 +61,6 @@ def load(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
         yield family
 
 
-def _state(row: Mapping[str, Any]) -> str:
+def state(row: Mapping[str, Any]) -> str:
+    """Name the state of a node by its columns *ready* and *schedulable*."""
     return "not_ready" if not row["ready"] else "ready" if row["schedulable"] else "unschedulable"

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dashboards.generate import documents
 from dashboards.table import DASHBOARDS
+from jobs.cli import main
 from jobs.service import described
 from tests.support.dashboards import panels
 from tests.support.panels import Asking
@@ -124,3 +125,40 @@ def test_every_expression_of_the_rules_is_understood(scraped: Asking, repository
         found = scraped.series(rule["expr"])
         if "record" in rule:
             assert found, rule["record"]
+
+
+#: Panels that the history alone fills: what is neither stored nor told of anything but the process is left out.
+FROM_HISTORY = {
+    "overview": {"Nodes ready", "CPU in use", "CPU by node", "Memory by node", "Hot spots", "Activations at once",
+                 "Nodes by type and state", "Models", "Since the last success", "Rows a second", "Failing now",
+                 "Failed or partial collections", "How activations were placed"},
+    "interference": {panel["title"] for panel in panels(BOARDS["interference"])},
+    "functions": {panel["title"] for panel in panels(BOARDS["functions"])},
+    "recommendations": {"Decisions", "Followed", "Gain", "Followed or not", "By mode", "By mode and outcome",
+                        "Run time of pods that followed, and of those that did not"},
+    "regions": {"Drain time", "Since the last drain", "Last completed drain"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def exported(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("exported")
+    # The decisions of today are another history than that of the recording.
+    asked = ["export", "openmetrics", str(directory), "--until", "2026-01-05T10:10:00Z", "--step", "60"]
+    assert main(["--config", str(demo.directory / "colocate.toml"), *asked]) == 0
+    return directory / "2026-01-05.openmetrics"
+
+
+@needs_prometheus
+@pytest.mark.prometheus
+def test_history_from_before_the_installation_shows_in_the_same_panels(demo: Demo, exported: Path) -> None:
+    [[learned]] = demo.store.read(lambda con: con.execute("SELECT epoch(min(created)) FROM models").fetchall())
+    with start_prometheus(exported) as url:
+        # What was measured ended when it was learned from; what adds up has to be seen twice.
+        moments = Asking(url, learned + 90), Asking(url, learned + 900)
+        for name, wanted in FROM_HISTORY.items():
+            empty = [set(moment.empty(BOARDS[name], {"__rate_interval": "10m"})) for moment in moments]
+            assert not wanted & empty[0] & empty[1], name
+        before = Asking(url, learned - 1800)
+        assert not {"CPU by node", "Memory by node", "Nodes ready"} & set(before.empty(BOARDS["overview"]))
+        assert "Median run time by node type" not in set(before.empty(BOARDS["functions"]))

@@ -1,0 +1,49 @@
+"""``colocate export``: the stored history for other programs."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.cli.common import DONE, moment, settings
+
+_export = typer.Typer(help="Write the stored history for other programs.", no_args_is_help=True)
+
+#: Prometheus takes a series for gone that has no sample for five minutes.
+_LONGEST = 290
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.add_typer(_export, name="export")
+
+
+@_export.command()
+def openmetrics(
+    context: typer.Context,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="where the files go; made where it is not there")],
+    since: Annotated[str | None, typer.Option("--since", help="RFC 3339; from its day on; default: all")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="RFC 3339; default: where the history ends")] = None,
+    step: Annotated[
+        int, typer.Option("--step", min=1, max=_LONGEST, help="seconds between samples of what lasts")
+    ] = 120,
+) -> int:
+    """Write the history as OpenMetrics with timestamps, a file a day, under the names of /metrics.
+
+    Load each into Prometheus: promtool tsdb create-blocks-from openmetrics FILE DATA_DIRECTORY
+    """
+    from featurestore.store.duck import Store
+    from jobs.exporting.history import export
+
+    held = settings(context)
+    export(
+        Store(held.store.path, held.store.deadline),
+        directory,
+        most=held.serve.metrics_pairs,
+        step=timedelta(seconds=step),
+        since=moment("--since", since),
+        until=moment("--until", until),
+        told=lambda one: typer.echo(f"{one.path}: {one.samples:,} samples"),
+    )
+    return DONE

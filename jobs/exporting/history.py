@@ -1,0 +1,117 @@
+"""``colocate export openmetrics``: the stored history in files of a day each, oldest first.
+
+A day a file, since promtool reads a whole file again for each block of two hours that it makes of it; days are cut in
+UTC, as blocks are, so that no two files share one.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from duckdb import DuckDBPyConnection
+
+from featurestore.store.duck import Store
+from jobs.exporting import usage
+from jobs.exporting.decided import Decisions, Outcomes
+from jobs.exporting.models import Latencies, Models
+from jobs.exporting.page import Page
+from jobs.exporting.regions import Regions
+from jobs.exporting.sources import Sources
+from jobs.exporting.span import Part, Span
+from pipeline.errors import BadInput
+
+_DAY = 86400
+
+#: When anything was known first and last; what lasts is written until the last word of the history.
+_BOUNDS = """
+SELECT epoch(min("at")), epoch(max("at")) FROM (
+    SELECT "at" FROM usage UNION ALL SELECT "end" FROM activations UNION ALL SELECT finished FROM runs
+    UNION ALL SELECT created FROM models UNION ALL SELECT "at" FROM decisions UNION ALL SELECT ended FROM region_spans
+    UNION ALL SELECT valid_from FROM node_specs
+)
+"""
+
+
+class Written(NamedTuple):
+    """One file and the samples that it holds."""
+
+    path: Path
+    samples: int
+
+
+def parts(most: int) -> Sequence[Part]:
+    """Return what is exported, one line a kind; at most *most* pairs and functions."""
+    return (
+        usage.load,
+        usage.sizes,
+        usage.drives,
+        Latencies(most),
+        Models(most),
+        Decisions(),
+        Outcomes(),
+        Sources(),
+        Regions(),
+    )
+
+
+def export(
+    store: Store,
+    directory: Path,
+    *,
+    most: int,
+    step: timedelta,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    told: Callable[[Written], None] = lambda _: None,
+) -> list[Written]:
+    """Write the history of *store* to *directory*, what lasts every *step*; return the files.
+
+    It begins with the day (UTC) of *since*, or of the oldest record, and ends at *until*, or with the newest record.
+
+    Raises `BadInput` where there is no history or *directory* cannot be written. *told* hears of each file.
+    """
+    if not store.path.exists():
+        raise BadInput(f"{store.path}: no history yet (colocate collect)")
+    [[first, last]] = store.read(lambda con: con.execute(_BOUNDS).fetchall())
+    if first is None:
+        raise BadInput(f"{store.path}: the history is empty")
+    seconds = step.total_seconds()
+    last += seconds
+    begin = max(first, since.timestamp()) if since is not None else first
+    begin = begin // _DAY * _DAY
+    end = min(last, until.timestamp()) if until is not None else last
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{directory}: {error.strerror}") from error
+    asked, written = parts(most), list[Written]()
+    for day in range(int(first // _DAY), int(-(-end // _DAY))):
+        span = _span(day, begin, end, seconds)
+        page = Page()
+        for part in asked:  # days before *since* count, and are not written
+            store.read(partial(_add, part, span, page))
+        if span.since < begin or not page.samples:
+            continue
+        path = directory / f"{datetime.fromtimestamp(day * _DAY, UTC):%Y-%m-%d}.openmetrics"
+        try:
+            page.write(path)
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror}") from error
+        written.append(Written(path, page.samples))
+        told(written[-1])
+    return written
+
+
+def _span(day: int, begin: float, end: float, step: float) -> Span:
+    """Return *day* (since the epoch) up to *end*; before *begin* there are no steps, for what only counts."""
+    since, until = float(day * _DAY), min(float((day + 1) * _DAY), end)
+    if since < begin:
+        return Span(since, until, ())
+    numbers = range(int(-(-since // step)), int(-(-until // step)))
+    return Span(since, until, [number * step for number in numbers])
+
+
+def _add(part: Part, span: Span, page: Page, con: DuckDBPyConnection) -> None:
+    part(con, span, page)

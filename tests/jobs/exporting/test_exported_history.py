@@ -1,0 +1,155 @@
+"""The exported history: every kind of series from rows whose course over time is plain."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from featurestore.store import models, queries
+from featurestore.store.duck import Store
+from featurestore.store.models import Model
+from jobs.cli import main
+from jobs.exporting.history import export
+from pipeline.errors import BadInput
+from tests.support.snapshots import table
+
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+#: Late on the first day, so that the history goes on into the second.
+START = DAY + timedelta(hours=23, minutes=30)
+STEP = timedelta(minutes=10)
+
+
+def minute(number: float) -> datetime:
+    return START + timedelta(minutes=number)
+
+
+def _fill(con: object) -> None:
+    execute = con.execute  # type: ignore[attr-defined]
+    for number, value in ((0, 1.0), (5, 3.0)):
+        execute("INSERT INTO usage VALUES ('c1', 'node', '', 'n1', 'cpu_cores', ?, ?)", [minute(number), value])
+    columns = "cluster, node, uid, valid_from, valid_to, node_type, ready, schedulable, cpu_cores, memory_bytes,"
+    columns += " gpu_count, gpu_model, disk_type, labels, taints, addresses, conditions, capacity, allocatable"
+    for since, until, ready, cores in ((minute(10), minute(35), True, 4.0), (minute(35), None, False, 8.0)):
+        execute(
+            f"INSERT INTO node_specs ({columns}) VALUES ('c1', 'n1', 'u', ?, ?, 't', ?, true, ?, 1e9, 0, '', '',"
+            " '{}', '[]', '{}', '{}', '{}', '{}')",
+            [since, until, ready, cores],
+        )
+    for number, outcome in ((1, "patched"), (11, "patched"), (31, "unchanged")):
+        execute(
+            "INSERT INTO decisions VALUES (?, ?, 'c1', 'ns', 'p', 'f', 'prefer', 'v', true, ?, ?)",
+            [str(number), minute(number), outcome, '{"cause": "stale"}' if outcome == "unchanged" else "{}"],
+        )
+    for number, followed in ((1, True), (11, False), (31, False)):
+        execute(
+            "INSERT INTO decision_outcomes VALUES ('c1', ?, ?, 'u', 'n1', ?, NULL, ?, 5, 80, 100, ?)",
+            [str(number), minute(number), minute(number), followed, minute(number)],
+        )
+    for number, outcome, rows in ((2, "ok", 100), (22, "failed", 0), (42, "ok", 50)):
+        reason = "timeout" if outcome == "failed" else ""
+        queries.record_run(
+            con,  # type: ignore[arg-type]
+            queries.Run("c1", "usage", minute(number), minute(number), rows, 0, outcome, reason),
+        )
+    for number, took in ((5, 1000), (15, 3000)):
+        execute(
+            "INSERT INTO region_spans VALUES ('c1', 'ns', 'j', 0, 'drain', ?, ?, ?)",
+            [number, minute(number) - timedelta(milliseconds=took), minute(number)],
+        )
+    for number, slowdown in ((20, 0.5), (40, 0.75)):
+        pair = {"cluster": "c1", "victim": "v", "aggressor": "a", "node_type": "", "status": "observed",
+                "slowdown": slowdown, "effective_overlaps": 40.0, "activations": 5}  # fmt: skip
+        model = Model(f"m{number}", "c1", minute(number), metrics={"drift": {"v": slowdown}})
+        models.save(con, model, {"pairs": table("pairs", [pair])})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    made = Store(tmp_path_factory.mktemp("history") / "s.duckdb")
+    made.write(_fill)
+    return made
+
+
+@pytest.fixture(scope="module")
+def files(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("exported")
+    written = export(store, directory, most=10, step=STEP)
+    assert [one.path.name for one in written] == ["2026-03-01.openmetrics", "2026-03-02.openmetrics"]
+    return directory
+
+
+def _course(files: Path, name: str, **labels: str) -> Mapping[float, float]:
+    """Return value by minutes since START of the one series of *name* that has *labels*."""
+    found: dict[float, float] = {}
+    for path in sorted(files.iterdir()):
+        for family in text_string_to_metric_families(path.read_text()):
+            for sample in family.samples:
+                if sample.name == f"colocation_{name}" and labels.items() <= sample.labels.items():
+                    at = (float(sample.timestamp) - START.timestamp()) / 60
+                    assert at not in found
+                    found[at] = sample.value
+    return found
+
+
+def test_measured_load_stands_at_the_times_of_its_samples(files: Path) -> None:
+    assert _course(files, "node_cpu_used_cores", node="n1") == {0: 1.0, 5: 3.0}
+
+
+def test_nodes_are_what_they_were_listed_as_and_before_that_as_first_listed(files: Path) -> None:
+    course = _course(files, "node_cpu_allocatable_cores", node="n1")
+    assert course == {0: 4.0, 10: 4.0, 20: 4.0, 30: 4.0, 40: 8.0, 50: 8.0}
+    assert _course(files, "nodes", state="ready") == dict.fromkeys((0, 10, 20, 30), 1.0)
+    assert _course(files, "nodes", state="not_ready") == dict.fromkeys((40, 50), 1.0)
+
+
+def test_a_model_speaks_until_the_next(files: Path) -> None:
+    assert _course(files, "pair_slowdown_ratio") == {20: 0.5, 30: 0.5, 40: 0.75, 50: 0.75}
+    assert _course(files, "function_drift") == {20: 0.5, 30: 0.5, 40: 0.75, 50: 0.75}
+    assert _course(files, "model_info", model="m20") == {20: 1, 30: 1}
+
+
+def test_decisions_add_up_over_days(files: Path) -> None:
+    patched = _course(files, "decisions_total", outcome="patched", reason="none")
+    assert patched == {10: 1, 20: 2, 30: 2, 40: 2, 50: 2}
+    assert _course(files, "decisions_total", outcome="unchanged", reason="stale") == {40: 1, 50: 1}
+
+
+def test_what_became_of_decisions_is_told_by_the_hour(files: Path) -> None:
+    """Half past eleven is the history's first moment; the decision of one minute past midnight counts from one on."""
+    for followed in ("yes", "no"):
+        assert _course(files, "decided_pods", followed=followed) == {30: 1, 40: 1, 50: 1}
+        assert _course(files, "decided_latency_ratio", followed=followed) == {30: 0.8, 40: 0.8, 50: 0.8}
+
+
+def test_sources_are_told_of_run_by_run(files: Path) -> None:
+    assert _course(files, "source_rows_total") == {10: 100, 20: 100, 30: 100, 40: 100, 50: 150}
+    assert _course(files, "source_errors_total") == {10: 0, 20: 0, 30: 1, 40: 1, 50: 1}
+    assert _course(files, "source_failing", reason="timeout") == {30: 1, 40: 1}
+    success = _course(files, "source_last_success_timestamp_seconds")
+    assert success == {at: minute(2 if at < 50 else 42).timestamp() for at in (10, 20, 30, 40, 50)}
+
+
+def test_drains_have_the_mean_of_the_last_ten(files: Path) -> None:
+    course = _course(files, "region_average_drain_time_milliseconds")
+    assert course == {10: 1000, 20: 2000, 30: 2000, 40: 2000, 50: 2000}
+    assert _course(files, "region_last_completed_drain_seq_id")[10] == 5
+
+
+def test_a_part_of_the_history_counts_what_was_before_it(store: Store, tmp_path: Path) -> None:
+    second = DAY + timedelta(days=1)
+    [written] = export(store, tmp_path, most=10, step=STEP, since=second, until=second + timedelta(minutes=5))
+    assert written.path.name == "2026-03-02.openmetrics"
+    assert _course(tmp_path, "decisions_total", outcome="patched") == {30: 2}
+
+
+def test_no_history_and_a_bad_directory_are_told_in_a_line(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLOCATE_STORE__PATH", str(tmp_path / "none.duckdb"))
+    assert main(["export", "openmetrics", str(tmp_path / "out")]) == 2
+    assert "no history yet" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="file"):
+        export(store, tmp_path / "file", most=1, step=STEP)
