@@ -44,7 +44,10 @@ def board(
         made.with_row(builders.Row(name))
         for panel in panels:
             made.with_panel(panel)
-    return made.build()
+    built = made.build()
+    for number, placed in enumerate(built.panels or (), 1):
+        placed.id_val = number
+    return built
 
 
 def chosen(name: str, query: str, regex: str = "") -> Builder[VariableModel]:

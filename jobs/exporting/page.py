@@ -40,11 +40,10 @@ class Page:
         """Write the page aside and rename it to *path*."""
         aside = path.with_name(f".{path.name}")
         with aside.open("w", encoding="utf-8") as file:
-            for name, (head, series) in sorted(self._families.items()):
+            for _, (head, series) in sorted(self._families.items()):
                 file.write(head)
                 for key, samples in series.items():
                     file.writelines(f"{key} {sample}\n" for sample in samples)
-                assert name
             file.write("# EOF\n")
         aside.replace(path)
 

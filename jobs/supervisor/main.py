@@ -5,9 +5,11 @@ what it sees of nodes and pods to the history, replaces serving processes that e
 it ends.
 """
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import structlog
@@ -28,12 +30,16 @@ from jobs.supervisor.clockwork import Clockwork, Job, names
 from jobs.supervisor.schedule import plan
 from jobs.supervisor.servers import Servers
 from jobs.supervisor.watching import Watches
+from pipeline.errors import Temporary
 
 _log = structlog.get_logger(__name__)
 
 #: How often the serving processes are looked at, decisions are written to the history, and it is read what became of
 #: them, in seconds.
 _LOOK, _FLUSH, _FOLLOW = 0.2, 10.0, 30.0
+
+#: How long what became of decisions waits for the store before it is put off to the next turn.
+_PATIENCE = timedelta(seconds=3)
 
 #: How long the last flush may take in seconds; what it does not get to lies in the spool for the next start.
 _LAST_FLUSH = 10.0
@@ -111,8 +117,10 @@ class _Supervisor:
 
     def _follow(self) -> None:
         if self._store.path.exists():
-            found = self._store.read(followed.summary)
-            self._board.outcomes([status.OutcomeStatus(**row) for row in found.to_pylist()])
+            # Numbers that change with the learning can wait for who holds the store; ending must not wait for them.
+            with contextlib.suppress(Temporary):
+                found = Store(self._store.path, _PATIENCE).read(followed.summary)
+                self._board.outcomes([status.OutcomeStatus(**row) for row in found.to_pylist()])
 
     def _flush(self) -> None:
         try:

@@ -72,6 +72,8 @@ def test_panels_and_dashboards_are_told_apart_and_explained(name: str) -> None:
     assert len(titles) == len(set(titles))
     assert all(panel["description"] and panel["targets"] for panel in panels(document))
     assert all(panel["datasource"]["uid"] == "${datasource}" for panel in panels(document))
+    numbers = [panel["id"] for panel in document["panels"]]
+    assert len(numbers) == len(set(numbers)) and 0 not in numbers
     assert len({each["uid"] for each in BUILT.values()}) == len(BUILT)
 
 

@@ -8,8 +8,8 @@ import httpx
 
 from tests.support.dashboards import panels, variables
 
-#: What Grafana would put in for its own variables, for a server that scrapes every second.
-_OWN = {"__rate_interval": "10s", "__interval": "1s", "__range": "10m"}
+#: What Grafana would put in for its own variables, for a server that scrapes every two seconds.
+_OWN = {"__rate_interval": "15s", "__interval": "2s", "__range": "10m"}
 
 
 class Asking:

@@ -99,7 +99,6 @@ def enrich(demo: Demo) -> None:
         failed = queries.Run(CLUSTER, "workflows", at, at, 0, 3, "failed", "timeout", "")
         queries.record_run(con, failed)
         con.execute("INSERT INTO usage VALUES (?, 'drive', 'worker-1', 'sda', 'busy_ratio', ?, 0.5)", [CLUSTER, at])
-        followed.follow(con, at)
 
     store.write(rest)
     published.write(store.read(lambda con: assemble.snapshot(con, at)), demo.directory / "colocation.snapshot")
@@ -120,7 +119,7 @@ def _decide(demo: Demo, at: datetime) -> None:
         )  # fmt: skip
     spool.close()
     assert flush(demo.store, demo.directory / "elsewhere").rows == len(rows)
-    # Decisions as old as the recording are looked at once more than a day later only where they have a pod already.
+    # As a learning run two hours later does: of older decisions it looks only at those with a pod.
     demo.store.write(lambda con: followed.follow(con, rows[0][4].astimezone(UTC) + timedelta(hours=2)))
 
 
