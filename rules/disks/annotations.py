@@ -16,6 +16,10 @@ TOLERATIONS: Final = _AFFINITY + "tolerations"
 ANTI_TYPES: Final = _ANTI + "types"
 ANTI_LABELS: Final = _ANTI + "labels"
 
+#: One annotation says no more than so many things, and so many characters of one are shown in an error.
+_TOKENS: Final = 1000
+_SHOWN: Final = 80
+
 #: How strongly something is asked for; "" not at all.
 Strength = Literal["", "required", "preferred"]
 
@@ -96,12 +100,12 @@ def parse(annotations: Mapping[str, str], namespace: str) -> Affinities:
     """
     asked = _types(annotations, TYPES) | _types(annotations, ANTI_TYPES)
     switch = _switch(annotations)
-    tolerations = _tokens(annotations.get(TOLERATIONS, ""))
+    tolerations = _tokens(annotations, TOLERATIONS)
     dedicated = _stronger(asked["dedicated"], switch)
     automatic = bool(switch) or (bool(asked["dedicated"]) and not tolerations)
     if tolerations and not dedicated:
         dedicated = "preferred"
-    labels = tuple(_label(token, namespace) for token in _tokens(annotations.get(ANTI_LABELS, "")))
+    labels = tuple(_label(token, namespace) for token in _tokens(annotations, ANTI_LABELS))
     if asked["pod-label"] and not labels:
         raise BadInput(f"annotation {ANTI_TYPES}: pod-label-{asked['pod-label']} needs {ANTI_LABELS}")
     if labels and not asked["pod-label"]:
@@ -121,13 +125,13 @@ def _types(annotations: Mapping[str, str], key: str) -> dict[str, Strength]:
     """Return how strongly each type of one annotation is asked for; of both suffixes required wins."""
     said, known = _KINDS[key]
     found: dict[str, Strength] = dict.fromkeys(known, "")
-    for token in _tokens(annotations.get(key, "")):
+    for token in _tokens(annotations, key):
         name, _, suffix = token.rpartition("-")
         if token == "dedicated" and "dedicated" in known:
             name, suffix = "dedicated", "required"
         if name not in known or suffix not in ("required", "preferred"):
             accepted = ", ".join(f"{each}-required|preferred" for each in known)
-            raise BadInput(f"annotation {key}: unsupported {said} type {token!r}; there are {accepted}")
+            raise BadInput(f"annotation {key}: unsupported {said} type {_short(token)}; there are {accepted}")
         found[name] = _stronger(found[name], "required" if suffix == "required" else "preferred")
     return found
 
@@ -141,7 +145,7 @@ def _switch(annotations: Mapping[str, str]) -> Strength:
         "false": "",
     }
     if given not in known:
-        raise BadInput(f"annotation {DEDICATED}: {given!r} is none of true, false, required, preferred")
+        raise BadInput(f"annotation {DEDICATED}: {_short(given)} is none of true, false, required, preferred")
     return known[given]
 
 
@@ -149,8 +153,16 @@ def _stronger(one: Strength, other: Strength) -> Strength:
     return "required" if "required" in (one, other) else one or other
 
 
-def _tokens(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(token for part in text.split(",") if (token := part.strip())))
+def _tokens(annotations: Mapping[str, str], key: str) -> tuple[str, ...]:
+    """Return the tokens between the commas of one annotation, each once."""
+    found = tuple(dict.fromkeys(token for part in annotations.get(key, "").split(",") if (token := part.strip())))
+    if len(found) > _TOKENS:
+        raise BadInput(f"annotation {key}: {len(found)} entries; at most {_TOKENS} are read")
+    return found
+
+
+def _short(token: str) -> str:
+    return repr(token if len(token) <= _SHOWN else f"{token[:_SHOWN]}...")
 
 
 def _label(token: str, own: str) -> PodLabel:
@@ -166,7 +178,7 @@ def _label(token: str, own: str) -> PodLabel:
         and (not value or _NAME.fullmatch(value))
     )
     if not legal:
-        raise BadInput(f"annotation {ANTI_LABELS}: bad label entry {token!r}; wanted key[=value][:namespace]")
+        raise BadInput(f"annotation {ANTI_LABELS}: bad label entry {_short(token)}; wanted key[=value][:namespace]")
     if not _NAMESPACE.fullmatch(namespace):
-        raise BadInput(f"annotation {ANTI_LABELS}: bad namespace {namespace!r} in {token!r}")
+        raise BadInput(f"annotation {ANTI_LABELS}: bad namespace {_short(namespace)} in {_short(token)}")
     return PodLabel(key, value if equals else None, namespace)

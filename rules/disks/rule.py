@@ -28,6 +28,7 @@ _HOLDS: Final = 100
 _LEAST: Final = 50
 #: A pod under admission waits for no long search; an extender, asked later, knows better.
 _TRIES: Final = 20_000
+_CLAIMS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +49,8 @@ def disks(request: "Request", view: View, policy: Policy) -> Advice:
     asked = request.disks
     if asked is None:
         return Advice("disks")
+    if len(asked.pod.claims) > _CLAIMS:
+        return _nothing(f"more than {_CLAIMS} volumes: looked at when the pod is scheduled", {})
     names = view.nodes.names
     try:
         found = plan(asked.pod, asked.disks, names, symmetric=asked.symmetric, tries=_TRIES)

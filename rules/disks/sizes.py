@@ -10,6 +10,9 @@ from typing import Final
 
 MIB: Final = 2**20
 EXTENT: Final = 4 * MIB
+#: No drive offers more, and a volume never takes more, which no drive offers: sums stay 64-bit numbers.
+_MOST_ROOM: Final = 2**59
+_MOST_TAKEN: Final = 2**60
 
 #: The classes in which a request of each class is looked for, in order. Text that is no class means ANY.
 CLASSES: Final = {
@@ -39,11 +42,12 @@ def grouped(storage_class: str) -> bool:
 def taken(size: int, storage_class: str) -> int:
     """Return what a volume of *size* takes: whole extents in a group, else whole MiB."""
     unit = EXTENT if grouped(storage_class) else MIB
-    return -(-max(size, 1) // unit) * unit
+    return min(-(-max(size, 1) // unit) * unit, _MOST_TAKEN)
 
 
 def usable(size: int, held_as: str, *, shares: bool) -> int:
     """Return what of a capacity of class *held_as* and *size* volumes can have that *share* it, or take all of it."""
+    size = min(max(0, size), _MOST_ROOM)
     if not shares:
         return size // MIB * MIB
     if grouped(held_as):

@@ -262,7 +262,7 @@ def room(capacity: Capacity, bookings: Iterable[Booking], *, shares: bool, by: s
             if not (shares and grouped(booking.storage_class)):
                 return 0
             used += taken(booking.size, booking.storage_class)
-    return usable(capacity.size, capacity.storage_class, shares=shares) - used
+    return max(0, usable(capacity.size, capacity.storage_class, shares=shares) - used)
 
 
 def held_for(reservation: str) -> str:

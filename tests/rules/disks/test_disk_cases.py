@@ -335,3 +335,29 @@ def test_a_quiet_disk_is_taken_before_a_busy_one_and_a_heavy_user_can_be_kept_of
     )
     preferred = pod(claims=["www-1"], ATYPES="profile-disk-high-preferred")
     assert planned(preferred, [*state[:1], *state[2:]], heavy=heavy).violated == {"n1": ("profile-disk-high",)}
+
+
+@pytest.mark.parametrize("size", [10**30, 2**63, 2**63 - 1, -5])
+def test_sizes_that_no_drive_has_are_sizes_all_the_same(size):
+    """Fields are 64-bit numbers where the API server looks at them; files may hold anything."""
+    odd, flying = capacity("ac-d9", "HDD", 1), reservation("default-x-0", "HDDLVG", 1, ["ac-d1"])
+    odd["spec"]["Size"] = size
+    flying["spec"]["ReservationRequests"][0]["CapacityRequest"]["Size"] = abs(size)
+    found = planned(pod(claims=["www-1"]), [capacity("ac-d1", "HDDLVG", 50), odd, flying, *ONE])
+    assert said(found)[1] == ({"www-1": "ac-d9"} if size > 0 else {"www-1": "ac-d1"})
+    wanted = claim("www-1", "hddlvg", 1)
+    wanted["spec"]["resources"]["requests"]["storage"] = str(abs(size) * 10**9)
+    assert (planned(pod(claims=["www-1"]), [*BASE, wanted]).status == "REJECTED") == (abs(size) > 5)
+
+
+@pytest.mark.parametrize("key", ["TYPES", "ATYPES", "TOL", "ALABELS"])
+def test_annotations_have_bounds_and_so_have_errors(key):
+    endless = {
+        key: ",".join(f"entry-{i}" for i in range(1001)),
+        **({"ATYPES": "pod-label-required"} if key == "ALABELS" else {}),
+    }
+    with pytest.raises(BadInput, match=f"annotation {ANNOTATIONS[key]}: 1001 entries; at most 1000 are read"):
+        planned(pod(claims=["www-1"], **endless), [*BASE, *ONE])
+    with pytest.raises(BadInput) as raised:
+        planned(pod(claims=["www-1"], TYPES="x" * 100_000), [*BASE, *ONE])
+    assert len(str(raised.value)) < 400
