@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
 from dashboards.generate import DIRECTORY, documents
 from dashboards.table import DASHBOARDS
@@ -84,3 +85,12 @@ def test_there_are_variables_for_cluster_namespace_function_and_node() -> None:
     for name, document in BUILT.items():
         for query in queries(document):
             assert set(re.findall(r"\$(\w+)", query)) <= of[name] | {"__rate_interval"}, query
+
+
+def test_provisioning_names_a_source_and_a_directory_of_dashboards() -> None:
+    provisioning = DIRECTORY.parent / "provisioning"
+    [source] = yaml.safe_load((provisioning / "datasources" / "colocation.yaml").read_text())["datasources"]
+    assert (source["type"], source["access"]) == ("prometheus", "proxy")
+    [provider] = yaml.safe_load((provisioning / "dashboards" / "colocation.yaml").read_text())["providers"]
+    assert (provider["type"], provider["allowUiUpdates"]) == ("file", False)
+    assert provider["options"]["path"] in (DIRECTORY.parents[2] / "docs" / "dashboards.md").read_text()

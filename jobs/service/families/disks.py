@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
@@ -22,6 +24,7 @@ class _Document(msgspec.Struct):
     status: str = ""
 
 
+_KINDS = pa.array(["Drive", "Volume", "AvailableCapacity", "AvailableCapacityReservation"])
 _decoder = msgspec.json.Decoder(_Document)
 
 
@@ -33,10 +36,9 @@ def disks(snapshot: Snapshot, most: int) -> Iterator[Metric]:
     sizes: Counter[tuple[str, ...]] = Counter()
     free: Counter[tuple[str, ...]] = Counter()
     waiting: Counter[tuple[str, ...]] = Counter()
-    for row in snapshot["disks"].select(["cluster", "kind", "document"]).to_pylist():
+    table = snapshot["disks"].select(["cluster", "kind", "document"])
+    for row in table.filter(pc.is_in(table["kind"].cast("string"), value_set=_KINDS)).to_pylist():
         cluster, kind = row["cluster"], row["kind"]
-        if kind not in ("Drive", "Volume", "AvailableCapacity", "AvailableCapacityReservation"):
-            continue
         found = _decoder.decode(row["document"])
         if kind == "Drive":
             drives[cluster, found.type, found.health] += 1

@@ -34,9 +34,8 @@ def nodes(snapshot: Snapshot) -> Iterator[Metric]:
 
 def running(snapshot: Snapshot) -> Metric:
     """Return how many activations of any function run at once on each node."""
-    found: Counter[tuple[str, ...]] = Counter()
-    for row in snapshot["busyness"].select([*_BY, "running"]).to_pylist():
-        found[row["cluster"], row["node"]] += row["running"]
+    rows = snapshot["busyness"].group_by([*_BY]).aggregate([("running", "sum")]).to_pylist()
+    found: dict[tuple[str, ...], float] = {(row["cluster"], row["node"]): row["running_sum"] for row in rows}
     return gauge(
         "colocation_node_running_activations",
         "Activations running at once on the node, mean of the last hour that was learned from",

@@ -58,6 +58,12 @@ def _fill(con: object) -> None:
             "INSERT INTO region_spans VALUES ('c1', 'ns', 'j', 0, 'drain', ?, ?, ?)",
             [number, minute(number) - timedelta(milliseconds=took), minute(number)],
         )
+    for number, latency in ((-20, 100.0), (-10, 200.0), (-5, 300.0), (25, 900.0)):  # the last is the model's to tell
+        execute(
+            'INSERT INTO activation_use (cluster, activation_id, start, "end", function, node, latency_ms)'
+            " VALUES ('c1', ?, ?, ?, 'guest/f', 'n1', ?)",
+            [str(number), minute(number) - timedelta(seconds=1), minute(number), latency],
+        )
     for number, slowdown in ((20, 0.5), (40, 0.75)):
         pair = {"cluster": "c1", "victim": "v", "aggressor": "a", "node_type": "", "status": "observed",
                 "slowdown": slowdown, "effective_overlaps": 40.0, "activations": 5}  # fmt: skip
@@ -108,6 +114,14 @@ def test_a_model_speaks_until_the_next(files: Path) -> None:
     assert _course(files, "pair_slowdown_ratio") == {20: 0.5, 30: 0.5, 40: 0.75, 50: 0.75}
     assert _course(files, "function_drift") == {20: 0.5, 30: 0.5, 40: 0.75, 50: 0.75}
     assert _course(files, "model_info", model="m20") == {20: 1, 30: 1}
+
+
+def test_before_the_first_model_run_times_are_told_by_the_hour(files: Path) -> None:
+    """Of 100, 200 and 300 ms the median is 200 and the 95th percentile, between the last two, 290."""
+    told = {"function": "guest/f", "node_type": "t"}
+    median = _course(files, "function_latency_seconds", quantile="0.5", **told)
+    assert median == dict.fromkeys((-30, -20, -10, 0, 10), 0.2)
+    assert set(_course(files, "function_latency_seconds", quantile="0.95", **told).values()) == {0.29}
 
 
 def test_decisions_add_up_over_days(files: Path) -> None:
