@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import UTC, datetime
+from typing import Any
 
 from duckdb import DuckDBPyConnection
 
@@ -11,6 +12,9 @@ from jobs.exporting.span import Span
 from jobs.service.families import admission, outcomes
 from jobs.supervisor.status import OutcomeStatus
 
+_HOUR = 3600
+_HOURS = 'SELECT DISTINCT floor(epoch("at") / 3600) FROM decision_outcomes WHERE epoch("at") < $until'
+
 
 class Decisions:
     """Adds the number of decisions by mode, outcome and reason, counted from the oldest that is stored."""
@@ -18,14 +22,17 @@ class Decisions:
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str, str]] = Counter()
 
-    def __call__(self, con: DuckDBPyConnection, span: Span, page: Page) -> None:
-        rows = con.execute(
+    def read(self, con: DuckDBPyConnection, span: Span) -> list[tuple[Any, ...]]:
+        return con.execute(
             """
             SELECT epoch("at"), mode, outcome, coalesce(nullif(json_extract_string(document, '$.cause'), ''), 'none')
             FROM decisions WHERE epoch("at") >= $since AND epoch("at") < $until ORDER BY "at" DESC
             """,
             {"since": span.since, "until": span.until},
         ).fetchall()
+
+    def add(self, found: list[tuple[Any, ...]], span: Span, page: Page) -> None:
+        rows = list(found)
         for step in span.steps:
             while rows and rows[-1][0] <= step:
                 _, *key = rows.pop()
@@ -38,16 +45,18 @@ class Decisions:
 class Outcomes:
     """Adds, for each hour, what became of the decisions made before it."""
 
-    def __call__(self, con: DuckDBPyConnection, span: Span, page: Page) -> None:
-        hours = sorted({step // 3600 for step in span.steps})
-        rows = con.execute(
-            'SELECT DISTINCT floor(epoch("at") / 3600) FROM decision_outcomes WHERE epoch("at") < $until',
-            {"until": span.until},
-        ).fetchall()
-        made = {hour for (hour,) in rows}
-        known: list[OutcomeStatus] = []
-        for number, hour in enumerate(hours):
-            if number == 0 or hour - 1 in made:
-                table = followed.summary(con, datetime.fromtimestamp(hour * 3600, UTC))
+    def read(self, con: DuckDBPyConnection, span: Span) -> list[tuple[float, list[OutcomeStatus]]]:
+        made = {hour for (hour,) in con.execute(_HOURS, {"until": span.until}).fetchall()}
+        found: list[tuple[float, list[OutcomeStatus]]] = []
+        for hour in sorted({step // _HOUR for step in span.steps}):
+            if not found or hour - 1 in made:
+                table = followed.summary(con, datetime.fromtimestamp(hour * _HOUR, UTC))
                 known = [OutcomeStatus(**row) for row in table.to_pylist()]
-            page.add(outcomes.outcomes(known), span.between(hour * 3600, (hour + 1) * 3600))
+            else:
+                known = found[-1][1]
+            found.append((hour, known))
+        return found
+
+    def add(self, found: list[tuple[float, list[OutcomeStatus]]], span: Span, page: Page) -> None:
+        for hour, known in found:
+            page.add(outcomes.outcomes(known), span.between(hour * _HOUR, (hour + 1) * _HOUR))

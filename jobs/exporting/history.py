@@ -8,18 +8,16 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-
-from duckdb import DuckDBPyConnection
+from typing import Any, NamedTuple
 
 from featurestore.store.duck import Store
-from jobs.exporting import usage
 from jobs.exporting.decided import Decisions, Outcomes
 from jobs.exporting.models import Latencies, Models
 from jobs.exporting.page import Page
 from jobs.exporting.regions import Regions
 from jobs.exporting.sources import Sources
 from jobs.exporting.span import Part, Span
+from jobs.exporting.usage import Drives, Load, Sizes
 from pipeline.errors import BadInput
 
 _DAY = 86400
@@ -41,12 +39,12 @@ class Written(NamedTuple):
     samples: int
 
 
-def parts(most: int) -> Sequence[Part]:
+def parts(most: int) -> Sequence[Part[Any]]:
     """Return what is exported, one line a kind; at most *most* pairs and functions."""
     return (
-        usage.load,
-        usage.sizes,
-        usage.drives,
+        Load(),
+        Sizes(),
+        Drives(),
         Latencies(most),
         Models(most),
         Decisions(),
@@ -91,7 +89,7 @@ def export(
         span = _span(day, begin, end, seconds)
         page = Page()
         for part in asked:  # days before *since* count, and are not written
-            store.read(partial(_add, part, span, page))
+            part.add(store.read(partial(part.read, span=span)), span, page)
         if span.since < begin or not page.samples:
             continue
         path = directory / f"{datetime.fromtimestamp(day * _DAY, UTC):%Y-%m-%d}.openmetrics"
@@ -111,7 +109,3 @@ def _span(day: int, begin: float, end: float, step: float) -> Span:
         return Span(since, until, ())
     numbers = range(int(-(-since // step)), int(-(-until // step)))
     return Span(since, until, [number * step for number in numbers])
-
-
-def _add(part: Part, span: Span, page: Page, con: DuckDBPyConnection) -> None:
-    part(con, span, page)

@@ -1,7 +1,11 @@
 """What each model that is kept said, for as long as it was the newest; and, before the first, how fast runs were."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from duckdb import DuckDBPyConnection
 
+from featurestore.snapshot import Snapshot
 from featurestore.store import assemble
 from jobs.exporting.page import Page
 from jobs.exporting.span import Span
@@ -17,10 +21,16 @@ class Models:
     def __init__(self, most: int) -> None:
         self._most = most
 
-    def __call__(self, con: DuckDBPyConnection, span: Span, page: Page) -> None:
-        for since, until, model, cluster in _reigns(con):
-            if steps := span.between(since, until):
-                page.add(of_model(assemble.of_model(con, cluster, model), self._most), steps)
+    def read(self, con: DuckDBPyConnection, span: Span) -> list[tuple[Sequence[float], Snapshot]]:
+        return [
+            (steps, assemble.of_model(con, cluster, model))
+            for since, until, model, cluster in _reigns(con)
+            if (steps := span.between(since, until))
+        ]
+
+    def add(self, found: list[tuple[Sequence[float], Snapshot]], span: Span, page: Page) -> None:
+        for steps, snapshot in found:
+            page.add(of_model(snapshot, self._most), steps)
 
 
 class Latencies:
@@ -29,8 +39,8 @@ class Latencies:
     def __init__(self, most: int) -> None:
         self._most = most
 
-    def __call__(self, con: DuckDBPyConnection, span: Span, page: Page) -> None:
-        rows = con.execute(
+    def read(self, con: DuckDBPyConnection, span: Span) -> list[tuple[Any, ...]]:
+        return con.execute(
             """
             WITH first AS (SELECT cluster, min(created) AS created FROM models GROUP BY cluster),
             ran AS (
@@ -50,7 +60,9 @@ class Latencies:
             """,
             {"since": span.since, "until": span.until, "hour": _HOUR, "most": self._most},
         ).fetchall()
-        for cluster, function, kind, hour, created, (median, high) in rows:
+
+    def add(self, found: list[tuple[Any, ...]], span: Span, page: Page) -> None:
+        for cluster, function, kind, hour, created, (median, high) in found:
             row = {"cluster": cluster, "function": function, "node_type": kind, "p50_ms": median, "p95_ms": high}
             steps = span.between(max(hour, span.since), min(hour + _HOUR, created))
             page.add([functions.latencies([row])], steps)

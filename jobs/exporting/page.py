@@ -33,14 +33,13 @@ class Page:
             for sample in family.samples:
                 self._extend(series, sample.name, sample.labels, (repeat(sample.value), times))
 
-    def add_series(self, family: Metric, values: Sequence[str], points: Iterable[tuple[float, float]]) -> None:
-        """Add one series of the gauge *family* with the label *values*: points of time and value."""
+    def add_series(
+        self, family: Metric, labels: Sequence[str], times: Sequence[float], values: Sequence[float]
+    ) -> None:
+        """Add one series of the gauge *family*: the values of its labels, and its own at *times*."""
         names: Sequence[str] = getattr(family, "_labelnames", ())
-        times, measured = array("d"), array("d")
-        for time, value in points:
-            times.append(time)
-            measured.append(value)
-        self._extend(self._series(family), family.name, dict(zip(names, values, strict=True)), (measured, times))
+        run = array("d", values), array("d", times)
+        self._extend(self._series(family), family.name, dict(zip(names, labels, strict=True)), run)
 
     def write(self, path: Path) -> None:
         """Write the page aside and rename it to *path*."""

@@ -33,8 +33,8 @@ class Regions:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str, int], dict[str, _Kind]] = {}
 
-    def __call__(self, con: DuckDBPyConnection, span: Span, page: Page) -> None:
-        rows = con.execute(
+    def read(self, con: DuckDBPyConnection, span: Span) -> list[tuple[Any, ...]]:
+        return con.execute(
             """
             SELECT epoch(ended), cluster, namespace, stream_job, region, kind, seq_id,
                 1000 * (epoch(ended) - epoch(started))
@@ -42,6 +42,9 @@ class Regions:
             """,
             {"since": span.since, "until": span.until},
         ).fetchall()
+
+    def add(self, found: list[tuple[Any, ...]], span: Span, page: Page) -> None:
+        rows = list(found)
         for step in span.steps:
             while rows and rows[-1][0] <= step:
                 self._ended(*rows.pop())

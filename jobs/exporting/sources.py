@@ -1,6 +1,7 @@
 """How the sources fared: what was asked and given, run by run."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from duckdb import DuckDBPyConnection
 
@@ -27,14 +28,17 @@ class Sources:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], _Source] = {}
 
-    def __call__(self, con: DuckDBPyConnection, span: Span, page: Page) -> None:
-        rows = con.execute(
+    def read(self, con: DuckDBPyConnection, span: Span) -> list[tuple[Any, ...]]:
+        return con.execute(
             """
             SELECT epoch(finished), cluster, source, "rows", refused, outcome, reason FROM runs
             WHERE epoch(finished) >= $since AND epoch(finished) < $until ORDER BY finished DESC, started DESC
             """,
             {"since": span.since, "until": span.until},
         ).fetchall()
+
+    def add(self, found: list[tuple[Any, ...]], span: Span, page: Page) -> None:
+        rows = list(found)
         for step in span.steps:
             while rows and rows[-1][0] <= step:
                 self._ran(*rows.pop())

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from duckdb import DuckDBPyConnection
 
@@ -18,12 +18,25 @@ class Span:
     until: float
     steps: Sequence[float]
 
+    def range(self, since: float, until: float) -> range:
+        """Return the numbers of the steps in [since, until)."""
+        return range(bisect_left(self.steps, since), bisect_left(self.steps, until))
+
     def between(self, since: float, until: float) -> Sequence[float]:
         """Return the steps in [since, until)."""
-        return self.steps[bisect_left(self.steps, since) : bisect_left(self.steps, until)]
+        found = self.range(since, until)
+        return self.steps[found.start : found.stop]
 
 
-class Part(Protocol):
-    """Adds one kind of series to the page of a span; asked for the spans of a history in order, so it may count."""
+F = TypeVar("F")
 
-    def __call__(self, con: DuckDBPyConnection, span: Span, page: Page) -> None: ...
+
+class Part(Protocol[F]):
+    """One kind of series: `read` copies what it needs of a span while the store is open, `add` makes series of it.
+
+    Asked for the spans of a history in order, so that it may count.
+    """
+
+    def read(self, con: DuckDBPyConnection, span: Span) -> F: ...
+
+    def add(self, found: F, span: Span, page: Page) -> None: ...

@@ -20,7 +20,7 @@ def test_samples_of_a_series_stand_together_in_order_and_labels_are_escaped(tmp_
     page = Page()
     page.add([gauge, counter], [60.0, 120.0])
     page.add([info, gauge], [180.0])
-    page.add_series(GaugeMetricFamily("g_ratio", "A gauge", labels=("of",)), ("y",), [(61.5, 2.0)])
+    page.add_series(GaugeMetricFamily("g_ratio", "A gauge", labels=("of",)), ("y",), [61.5], [2.0])
     page.write(tmp_path / "page")
     text = (tmp_path / "page").read_text()
     assert text.endswith("# EOF\n")
