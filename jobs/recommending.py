@@ -7,8 +7,10 @@ from uuid import uuid4
 
 from featurestore.snapshot import Snapshot
 from jobs.asking import Beside
+from jobs.disks import layout
 from jobs.manifests import Manifest
 from pipeline import objects
+from rules.disks.rule import Volumes
 from rules.hosts.podrules import HostRules
 from rules.policy import Policy
 from rules.recommend import Recommendation, recommend
@@ -50,4 +52,7 @@ def answer(
     view = replace(view, hosts=hosts or {})
     where = namespace or manifest.namespace
     request = from_pod(manifest.pod, record, view, namespace=where, cluster=cluster, policy=policy)
+    volumes = layout.mounting(manifest.pod, where) if len(snapshot["disks"]) else None
+    if volumes is not None:
+        request = replace(request, disks=Volumes(volumes, layout.of_snapshot(snapshot, cluster)))
     return Answer(manifest, recommend(request, view, policy, decision=str(uuid4()), at=at, ask=Beside()))

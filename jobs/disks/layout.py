@@ -90,6 +90,17 @@ def beside(disks: Disks, objects: Iterable[object]) -> Disks:
     return lay_out_records(chain(held, records), known.busy, known.heavy)
 
 
+def mounting(pod: Mapping[str, Any], namespace: str) -> DiskPod | None:
+    """Return what decoded *pod*, which may have no name yet, mounts in *namespace*; None where that is no claim.
+
+    Raises `pipeline.errors.BadInput` for a template that cannot be read.
+    """
+    metadata = dict(pod.get("metadata") or {})
+    metadata |= {"namespace": namespace, "name": metadata.get("name") or metadata.get("generateName") or "new"}
+    read = wire.read({"kind": "Pod", "metadata": metadata, "spec": pod.get("spec")})
+    return read if isinstance(read, DiskPod) and read.claims else None
+
+
 def with_claims(disks: Disks, claims: Iterable[Claim]) -> Disks:
     """Return *disks* with *claims* that are not bound, which change nothing else of it."""
     fresh = {(each.namespace, each.name): each for each in claims}

@@ -207,9 +207,10 @@ def _node_names(objects: Objects) -> dict[str, str]:
 
 
 def _identities(objects: Objects) -> dict[str, str]:
-    """Return how the driver knows each node, by name."""
+    """Return how the driver knows each node, by name: what the node states before what the driver registered."""
     found = {node.name: node.uid for node in objects.nodes if node.uid}
-    return found | {node.name: node.csi_node for node in objects.nodes if node.csi_node}
+    known = sorted((node for node in objects.nodes if node.csi_node), key=lambda node: bool(node.uid))
+    return found | {node.name: node.csi_node for node in known}
 
 
 def _owners(

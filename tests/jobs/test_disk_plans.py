@@ -1,24 +1,33 @@
 """``colocate disks plan``: from files of a directory, and from what was collected into the store."""
 
+import dataclasses
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
+from featurestore.snapshot import TABLES as SNAPSHOT_TABLES
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs.cli import main
 from jobs.config import Settings, StoreSettings
 from jobs.learn import publish
+from jobs.manifests import pods
+from jobs.recommending import answer
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.collectors import disks
 from pipeline.collectors.disks import PATHS
 from pipeline.columns import TABLES
+from pipeline.objects import disks as wire
 from pipeline.records import Batch
+from rules.policy import Policy
 from tests.support.disks import capacity, claim, pod, storage_classes, using
 from tests.support.kube_server import KubeServer
 from tests.support.stores import NOON, OVERLAP, select
+from tests.support.worlds import NOW as WORLDS_NOW
+from tests.support.worlds import World, node
 
 NODE = {
     "kind": "Node",
@@ -249,3 +258,24 @@ def test_an_object_that_cannot_be_read_is_told_and_not_taken_for_deleted(cluster
     assert [each.what for each in batch.refused] == ["AvailableCapacity/ac-d1"]
     kept = select(store, "SELECT name FROM disks WHERE kind = 'AvailableCapacity' ORDER BY name")
     assert kept == [("ac-d1",), ("ac-d2",)]
+
+
+def test_a_recommendation_counts_the_disks_that_were_collected(tmp_path):
+    world = World([node("worker-1"), node("worker-2")])
+    snapshot = world.snapshot()
+    held = [capacity("ac-a", "HDD", 5, node="n1"), capacity("ac-b", "HDD", 50, node="n2"), *storage_classes()]
+    known = [{"kind": "Node", "metadata": {"name": f"worker-{i}", "uid": f"n{i}"}} for i in (1, 2)]
+    records = [(each["kind"], wire.read(each)) for each in (*held, *known, claim("data", "hdd", 10, namespace="ow"))]
+    rows = [
+        {"cluster": "c1", "kind": kind, "namespace": getattr(record, "namespace", ""), "name": wire.name_of(record),
+         "document": msgspec.json.encode(record).decode()}
+        for kind, record in records
+        if record is not None
+    ]  # fmt: skip
+    table = snapshot["disks"].from_pylist(rows, schema=SNAPSHOT_TABLES["disks"])
+    snapshot = dataclasses.replace(snapshot, tables={**snapshot.tables, "disks": table})
+    [manifest] = pods(tmp_path / "p.json", json.dumps(pod(claims=["data"], namespace="ow")))
+    policy = Policy(mode="prefer")
+    found = answer(manifest, snapshot, policy, cluster="c1", namespace=None, at=WORLDS_NOW).recommendation
+    assert [each.name for each in found.nodes] == ["worker-2"]
+    assert found.disks is not None and found.disks["plan"] == {"worker-2": {"data": "ac-b"}}

@@ -51,10 +51,8 @@ class DiskDesk:
         Waits at most *patience* seconds for claims that nobody has seen. Raises `BadInput` for a template that cannot
         be read.
         """
-        metadata = dict(pod.get("metadata") or {})
-        metadata |= {"namespace": namespace, "name": metadata.get("name") or metadata.get("generateName") or "new"}
-        read = wire.read({"kind": "Pod", "metadata": metadata, "spec": pod.get("spec")})
-        if self._live is None or not self._live.current or not isinstance(read, DiskPod) or not read.claims:
+        read = layout.mounting(pod, namespace)
+        if read is None or self._live is None or not self._live.current:
             return None
         disks = self._live.layout_for(read, patience)
         return None if disks is None else Volumes(read, disks, self._settings.symmetric)

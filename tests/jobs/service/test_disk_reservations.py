@@ -119,8 +119,10 @@ def test_what_cannot_be_held_is_rejected_and_asked_for_again_when_there_is_more(
         here.settle("default-web-0", "REJECTED")
         put(here.api, capacity("ac-d3", "HDD", 200, node="n2"))
         here.shows(lambda disks: "n2" in disks.node_names and len(disks.objects.capacities) == 3)
-        assert here.filter(given).nodenames == [], "asked for again"
-        assert here.status("default-web-0") == "REQUESTED"
+        here.filter(pod(claims=["www-1"], TYPES="pod-bound-preferred"))
+        assert here.status("default-web-0") == "REQUESTED", "asked for again, with the rules that it has now"
+        rules = [{"AffinityRequest": [{"Type": "POD_BOUND_PREFERRED"}]}]
+        assert here.spec("default-web-0")["AffinityRules"] == {"AffinityRequests": rules}
         here.settle("default-web-0")
         assert here.filter(given).nodenames == ["worker-2"]
 
@@ -145,8 +147,16 @@ def test_a_pod_waits_while_another_holds_the_same_class(tmp_path):
         here.settle("default-a-0")
         here.filter(second)
         here.shows(lambda disks: len(disks.objects.reservations) == 2)
-        for _ in range(5):
+        now, asked = [0.0], []
+        here.controller = Controller(
+            here.live.client, lambda: here.live.layout, sequential=True, clock=lambda: now[0]
+        )
+        for tick in range(300):  # a quarter of a second each
+            now[0] = tick / 4
+            before = len(here.api.log)
             here.controller.work()
+            asked += [now[0]] * (("GET", f"{PATH}/default-b-0") in here.api.log[before:])
+        assert asked[:32] == [1.5 * n for n in range(31)] + [45.0 + 12.0]
         assert here.status("default-b-0") == "REQUESTED"
 
 

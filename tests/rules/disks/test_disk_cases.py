@@ -3,9 +3,9 @@
 import pytest
 
 from pipeline.errors import BadInput
-from rules.disks.annotations import PodLabel, parse
+from rules.disks.annotations import Affinities, PodLabel, parse
 from rules.disks.taints import encoded
-from tests.support.disks import ANNOTATIONS, capacity, claim, planned, pod, reservation, using
+from tests.support.disks import ANNOTATIONS, capacity, claim, lay_out_of, planned, pod, reservation, using
 
 TWO = [claim("www-1", "hddlvg", 10), claim("www-2", "hddlvg", 10)]
 ONE = [claim("www-1", "hddlvg", 10)]
@@ -361,3 +361,48 @@ def test_annotations_have_bounds_and_so_have_errors(key):
     with pytest.raises(BadInput) as raised:
         planned(pod(claims=["www-1"], TYPES="x" * 100_000), [*BASE, *ONE])
     assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({"TYPES": "pod-bound-preferred,pod-bound-required"}, Affinities(pod_bound="required")),
+        ({"TYPES": "dedicated-preferred", "DED": "true"}, Affinities(dedicated="required", automatic=True)),
+        ({"TYPES": "dedicated"}, Affinities(dedicated="required", automatic=True)),
+        ({"TYPES": "dedicated-preferred"}, Affinities(dedicated="preferred", automatic=True)),
+        ({"TYPES": "dedicated-required", "TOL": "a, b"}, Affinities(dedicated="required", tolerations=("a", "b"))),
+        ({"TOL": "a"}, Affinities(dedicated="preferred", tolerations=("a",))),
+        ({"DED": "true", "TOL": "a"}, Affinities(dedicated="required", automatic=True, tolerations=("a",))),
+        ({"DED": "preferred"}, Affinities(dedicated="preferred", automatic=True)),
+        ({"ATYPES": "profile-disk-high-preferred"}, Affinities(quiet="preferred")),
+    ],
+)
+def test_what_annotations_ask_for_together(annotations, expected):
+    assert parse({ANNOTATIONS[key]: value for key, value in annotations.items()}, "default") == expected
+
+
+def test_both_ways_of_dedication_at_once_use_either_kind_of_drive():
+    state = [capacity("ac-d1", "HDD", 100, manual="db-pool"), capacity("ac-d2", "HDD", 80), *ONE]
+    both = pod(claims=["www-1"], DED="true", TOL="db-pool")
+    assert said(planned(both, state))[1] == {"www-1": "ac-d1"}
+    assert said(planned(both, [state[1], *ONE]))[1] == {"www-1": "ac-d2"}
+
+
+def test_an_application_is_named_by_its_second_label_where_the_first_is_missing():
+    state = [capacity("ac-s1", "SSD", 400), claim("www-1", "ssdlvg", 1)]
+    found = planned(pod(claims=["www-1"], labels={"app.kubernetes.io/name": "db"}, DED="true"), state)
+    assert found.taint == {"ac-s1": "app.kubernetes.io/name=db:default"}
+
+
+def test_what_a_node_states_goes_before_what_the_driver_registered():
+    key = "nodes.csi-baremetal.dell.com/uuid"
+    stated = {"kind": "Node", "metadata": {"name": "w", "uid": "u", "labels": {key: "stated"}}}
+    registered = {
+        "kind": "CSINode", "metadata": {"name": "w"}, "spec": {"drivers": [{"name": "csi-baremetal", "nodeID": "z"}]},
+    }  # fmt: skip
+    plain = {"kind": "Node", "metadata": {"name": "v", "uid": "v-uid"}}
+    for nodes in ([stated, registered, plain], [plain, registered, stated]):
+        assert lay_out_of(nodes).identities == {"w": "stated", "v": "v-uid"}
+    assert lay_out_of([registered]).identities == {"w": "z"}
+    held = [capacity("ac-d1", "HDD", 100, node="stated"), capacity("ac-d2", "HDD", 100, node="v-uid")]
+    assert set(planned(pod(claims=["www-1"]), [stated, plain, *held, *ONE]).plan) == {"w", "v"}
