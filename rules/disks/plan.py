@@ -73,7 +73,7 @@ def plan(
         affinities=affinities,
         disks=disks,
         own=(taints.named(pod) if affinities.automatic else taints.own(pod)) or "",
-        reservation=f"{pod.namespace}-{pod.name}",
+        reservation=_own_reservation(pod, disks),
         avoided=neighbours.avoided(pod, affinities, disks, symmetric=symmetric),
         loud=neighbours.loud(pod, disks) if affinities.quiet else {},
         sacrifices=affinities.sacrifices(),
@@ -85,6 +85,16 @@ def plan(
         return Plan("REQUEUE", waits=waits)
     names = tuple(known(disks) if nodes is None else dict.fromkeys(nodes))
     return _answer(question, names, tries) if names else Plan("REJECTED")
+
+
+def _own_reservation(pod: DiskPod, disks: Disks) -> str:
+    """Return the name of the pod's reservation, "" where another namespace's pod has one of that name.
+
+    Namespace ``a``, pod ``b-c`` and namespace ``a-b``, pod ``c`` would have the same.
+    """
+    name = f"{pod.namespace}-{pod.name}"
+    taken = any(each.name == name and each.namespace != pod.namespace for each in disks.objects.reservations)
+    return "" if taken else name
 
 
 def known(disks: Disks) -> list[str]:

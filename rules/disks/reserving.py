@@ -55,7 +55,10 @@ def step(reservation: Reservation | None, names: Sequence[str], known_as: Mappin
         return Step(error=f"unsupported reservation status: {reservation.status}")
     reserved = set(reservation.reserved)
     passed = tuple(name for name in names if known_as.get(name, name) in reserved)
-    failed = {name: f"No available capacity found on the node {name}" for name in names if name not in passed}
+    others = dict.fromkeys(names)
+    for name in passed:
+        others.pop(name, None)
+    failed = {name: f"No available capacity found on the node {name}" for name in others}
     return Step("" if passed else "resend", passed, failed if passed else {})
 
 

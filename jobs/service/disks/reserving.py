@@ -50,12 +50,15 @@ class Reserving:
             return planning.plan(read, disks, nodes)
         name = name_of(read.namespace, read.name)
         held = next((each for each in disks.objects.reservations if each.name == name), None)
+        if held is not None and held.namespace not in ("", read.namespace):
+            return Plan("REQUEUE", waits=(f"reservation {name}, which a pod of namespace {held.namespace} has",))
         found = step(held, nodes, disks.identities)
         if found.error:
             raise BadInput(found.error)
         if found.write:
             identities = [disks.identities.get(node, node) for node in nodes]
-            self._write(found.write, name, requested(read.namespace, asked.requests, identities, affinities))
+            spec = requested(read.namespace, asked.requests, identities, affinities)
+            self._write(held, name, spec)
         if not found.passed:
             return Plan("REQUEUE", waits=(f"reservation {name}",))
         return Plan(
@@ -65,8 +68,11 @@ class Reserving:
             failed=found.failed,
         )
 
-    def _write(self, how: str, name: str, spec: Mapping[str, Any]) -> None:
-        """Make the reservation, or ask for it again; one that others changed meanwhile is left to the next try."""
+    def _write(self, held: Reservation | None, name: str, spec: Mapping[str, Any]) -> None:
+        """Make the reservation, or ask for the one that is *held* again.
+
+        One that others changed since the live disks showed it is left to the next try.
+        """
         thing: dict[str, Any] = {
             "apiVersion": f"{wire.GROUP}/v1",
             "kind": "AvailableCapacityReservation",
@@ -74,10 +80,12 @@ class Reserving:
             "spec": spec,
         }
         try:
-            if how == "create":
+            if held is None:
                 self._api.send("POST", PATH, msgspec.json.encode(thing))
             else:
                 now = msgspec.json.decode(self._api.get(f"{PATH}/{name}"))
+                if now["spec"].get("Status", "") != held.status:
+                    return
                 thing["metadata"] = now["metadata"]
                 self._api.send("PUT", f"{PATH}/{name}", msgspec.json.encode(thing))
         except SourceError as error:

@@ -15,7 +15,9 @@ from jobs.service.disks.live import LiveDisks
 from jobs.service.disks.reserving import PATH, Reserving
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.collectors.disks import PATHS
+from pipeline.objects import disks as wire
 from rules.disks.dedication import PROVISIONAL
+from rules.disks.plan import plan
 from rules.disks.state import lay_out
 from rules.disks.taints import TAINT, encoded, taint_of
 from tests.support.disks import capacity, claim, pod, storage_classes, using
@@ -333,3 +335,32 @@ def test_questions_at_the_same_time_make_one_reservation(tmp_path):
         here.settle("default-web-0")
         found = list(pool.map(lambda _: here.filter(given), range(16)))
         assert all(each.nodenames == ["worker-1", "worker-2"] for each in found)
+
+
+def test_what_was_settled_meanwhile_is_not_asked_for_again(tmp_path):
+    """The extender still sees REJECTED while the server has RESERVED: it looks before it writes."""
+    given = pod(claims=["www-1"])
+    with world(tmp_path, *BASE, given, claim("www-1", "hddlvg", 100)) as here:
+        here.filter(given)
+        here.settle("default-web-0", "REJECTED")
+        before = here.live.layout
+        behind = Reserving(here.live.client, lambda pod: before)
+        thing = here.api.get(f"{PATH}/default-web-0")
+        put(
+            here.api,
+            {**thing, "kind": "AvailableCapacityReservation", "spec": {**thing["spec"], "Status": "RESERVED"}},
+        )
+        found = filtered(ExtenderArgs(given, nodenames=["worker-1"]), behind)
+        assert (found.nodenames, found.error, here.status("default-web-0")) == ([], "", "RESERVED")
+
+
+def test_pods_whose_reservations_have_one_name_do_not_share_it(tmp_path):
+    """Namespace default, pod a-0 and namespace default-a, pod 0: what the first holds, the second does not have."""
+    first, second = pod("a-0", ["www-1"]), pod("0", ["www-1"], namespace="default-a")
+    claims = [claim("www-1", "ssd", 1), claim("www-1", "ssd", 1, namespace="default-a")]
+    with world(tmp_path, capacity("ac-s1", "SSD", 10), first, second, *claims) as here:
+        here.filter(first)
+        here.settle("default-a-0")
+        assert here.filter(second).nodenames == []
+        assert here.spec("default-a-0")["Namespace"] == "default"
+        assert plan(wire.read(second), here.live.layout).status == "REJECTED"
