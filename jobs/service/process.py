@@ -104,6 +104,8 @@ class Process:
         self.intents = Watched(settings.store.control, cluster)
         deadline = settings.advice.deadline.total_seconds()
         disk_desk = DiskDesk(settings.disks, cluster, lambda: self.state.current.snapshot, disks)
+        if disks is None:
+            self.state.on_swap(disk_desk.seen)
         desk = Desk(
             self.state,
             policy,

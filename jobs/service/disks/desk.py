@@ -1,6 +1,7 @@
 """Where plans of disks are asked for: by a person over HTTP, and by the scheduler as its extender."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 from featurestore.snapshot import Snapshot
@@ -26,6 +27,12 @@ class DiskDesk:
         self._snapshot = snapshot
         self._live = live
         self._laid: tuple[Snapshot, str, Disks] | None = None
+        self._lock = Lock()
+
+    def seen(self, snapshot: Snapshot) -> None:
+        """Lay out what *snapshot* knows of disks, before anybody waits for it."""
+        if len(snapshot["disks"]):
+            self._laid_out(snapshot, self._cluster)
 
     def plan(
         self,
@@ -61,8 +68,11 @@ class DiskDesk:
         """Return the newest layout of *cluster*, with the claims of *pod* where they are known."""
         if self._live is not None and cluster == self._cluster and (live := self._live.layout_for(pod)) is not None:
             return live
-        snapshot = self._snapshot()
-        laid = self._laid
-        if laid is None or laid[0] is not snapshot or laid[1] != cluster:
-            laid = self._laid = (snapshot, cluster, layout.of_snapshot(snapshot, cluster))
-        return laid[2]
+        return self._laid_out(self._snapshot(), cluster)
+
+    def _laid_out(self, snapshot: Snapshot, cluster: str) -> Disks:
+        with self._lock:  # one lays out, the others wait for it
+            laid = self._laid
+            if laid is None or laid[0] is not snapshot or laid[1] != cluster:
+                laid = self._laid = (snapshot, cluster, layout.of_snapshot(snapshot, cluster))
+            return laid[2]

@@ -1,13 +1,17 @@
 """POST /v1/disk-plans and the scheduler's extender, over a real server."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import msgspec
 import pytest
 
 from featurestore.snapshot import TABLES, Snapshot, empty
+from jobs.config import DiskSettings
+from jobs.disks import layout
 from jobs.disks.layout import lay_out_of, of_snapshot
+from jobs.service.disks.desk import DiskDesk
 from pipeline.collectors.disks import PATHS
 from pipeline.objects import disks as wire
 from tests.support.disks import capacity, claim, pod, storage_classes, using
@@ -133,3 +137,24 @@ def test_the_layout_of_the_snapshot_is_that_of_the_objects(client):
     one, other = of_snapshot(snapshot(STATE), "c1"), lay_out_of(STATE)
     assert one.columns.capacities == other.columns.capacities and one.users.keys() == other.users.keys()
     assert one.node_names == other.node_names and one.consumed == other.consumed
+
+
+def test_a_snapshot_is_laid_out_once_and_before_anybody_asks(monkeypatch):
+    """Twenty questions at once, and one layout, which the swap made."""
+    made = []
+
+    def counted(*given):
+        made.append(given)
+        return of_snapshot(*given)
+
+    monkeypatch.setattr(layout, "of_snapshot", counted)
+    known = snapshot(STATE)
+    desk = DiskDesk(DiskSettings(), "c1", lambda: known, None)
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: desk.plan(pod(claims=["www-1"])).status, range(20)))
+    assert (answers, len(made)) == (["RESERVED"] * 20, 1)
+    ahead = DiskDesk(DiskSettings(), "c1", lambda: known, None)
+    ahead.seen(known)
+    assert len(made) == 2 and ahead.plan(pod(claims=["www-1"])).status == "RESERVED" and len(made) == 2
+    ahead.seen(empty(AT))
+    assert len(made) == 2, "where nothing is known of disks there is nothing to lay out"
