@@ -36,6 +36,11 @@ class Query(NamedTuple):
     legend: str = ""
 
 
+def told(expr: str, *by: str) -> str:
+    """Return *expr* with one series for each value of the labels *by*: every replica tells of the same snapshot."""
+    return f"max by ({', '.join(by)}) ({expr})"
+
+
 class _Described(Protocol):
     def title(self, title: str) -> Self: ...
     def description(self, description: str) -> Self: ...

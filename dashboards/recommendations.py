@@ -3,11 +3,16 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.board import board, cluster
-from dashboards.panels import Query, lines, listing, number
+from dashboards.panels import Query, lines, listing, number, told
 
 _C = 'cluster=~"$cluster"'
+_WENT, _NOT, _KNOWN = ', followed="yes"', ', followed="no"', ', followed!="unknown"'
 _RATE = "[$__rate_interval]"
 _BUCKETS = f"sum by (le) (rate(colocation_webhook_duration_seconds_bucket{_RATE}))"
+
+
+def _became(name: str, more: str = "") -> str:
+    return told(f"colocation_decided_{name}{{{_C}{more}}}", "cluster", "mode", "followed")
 
 
 def recommendations() -> Dashboard:
@@ -15,12 +20,11 @@ def recommendations() -> Dashboard:
     decided = (
         number("Decisions", "Since the service started.", Query("sum(colocation_decisions_total)")),
         number("Followed", "Pods that went to a node ranked first, of those where that is known.",
-               Query(f'sum(colocation_decided_pods{{{_C}, followed="yes"}})'
-                     f' / sum(colocation_decided_pods{{{_C}, followed!="unknown"}})'), unit="percentunit"),
+               Query(f"sum({_became('pods', _WENT)}) / sum({_became('pods', _KNOWN)})"), unit="percentunit"),
         number("Gain", "Run time of pods that followed over that of pods that did not, each beside what is usual for"
                " its function.",
-               Query(f'avg(colocation_decided_latency_ratio{{{_C}, followed="yes"}})'
-                     f' / avg(colocation_decided_latency_ratio{{{_C}, followed="no"}})'), unit="percentunit"),
+               Query(f"avg({_became('latency_ratio', _WENT)}) / avg({_became('latency_ratio', _NOT)})"),
+               unit="percentunit"),
         number("99 % answered within", "Of the last minutes.",
                Query(f"histogram_quantile(0.99, {_BUCKETS})"), unit="s"),
         number("Failed open", "Reviews that were admitted unchanged after an error, in an hour.",
@@ -35,15 +39,15 @@ def recommendations() -> Dashboard:
     )  # fmt: skip
     came_of_it = (
         lines("Followed or not", "Decided pods that were seen on a node.",
-              Query(f"sum by (mode, followed) (colocation_decided_pods{{{_C}}})", "{{mode}} followed: {{followed}}"),
+              Query(f"sum by (mode, followed) ({_became('pods')})", "{{mode}} followed: {{followed}}"),
               stacked=True),
         lines("Run time of pods that followed, and of those that did not",
               "Median over pods, beside what is usual for their functions: 1 is as usual.",
-              Query(f"colocation_decided_latency_ratio{{{_C}}}", "{{mode}} followed: {{followed}}"),
+              Query(_became("latency_ratio"), "{{mode}} followed: {{followed}}"),
               unit="percentunit"),
         listing("By mode", "Pods and their run time beside what is usual.",
-                Query(f"sum by (mode, followed) (colocation_decided_pods{{{_C}}})", "pods"),
-                Query(f"avg by (mode, followed) (colocation_decided_latency_ratio{{{_C}}})", "run time"),
+                Query(f"sum by (mode, followed) ({_became('pods')})", "pods"),
+                Query(f"avg by (mode, followed) ({_became('latency_ratio')})", "run time"),
                 units={"run time": "percentunit"}, width=24),
     )  # fmt: skip
     webhook = (

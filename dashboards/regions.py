@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.board import board, chosen
-from dashboards.panels import Query, lines, listing, number, states
+from dashboards.panels import Query, lines, listing, number, states, told
 
 _R = 'cluster=~"$cluster", namespace=~"$namespace", stream_job=~"$job"'
 _NAME = "{{stream_job}}/{{region}}"
@@ -14,7 +14,7 @@ _STATES = (
 
 
 def _gauge(name: str) -> str:
-    return f"colocation_region_{name}{{{_R}}}"
+    return told(f"colocation_region_{name}{{{_R}}}", "cluster", "namespace", "stream_job", "region")
 
 
 def regions() -> Dashboard:

@@ -3,8 +3,9 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.board import board
-from dashboards.panels import Query, lines, listing, number
+from dashboards.panels import Query, lines, listing, number, told
 
+_READY = told('colocation_nodes{state="ready"}', "cluster", "node_type")
 _TOTAL = "colocation_refusals_total"
 
 
@@ -20,7 +21,7 @@ def requirements() -> Dashboard:
         number("Pods without a node", "Reviews of an hour whose stated needs no node meets.",
                Query('sum(increase(colocation_decisions_total{reason="unsatisfiable"}[1h])) or vector(0)'), width=6),
         number("Nodes to choose from", "Ready and open to pods.",
-               Query('sum(colocation_nodes{state="ready"})'), width=6),
+               Query(f"sum({_READY})"), width=6),
     )  # fmt: skip
     causes = (
         lines("Hardware intents by cause", "Refused: invalid, unreadable, taken, or without the room or hardware.",

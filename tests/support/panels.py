@@ -35,7 +35,9 @@ class Asking:
         for panel in panels(document):
             for target in panel["targets"]:
                 query = re.sub(r"\$(\w+)", lambda found: values[found[1]], target["expr"])
-                if not self.series(query):
+                found = self.series(query)
+                assert not any("instance" in each["metric"] for each in found), f"by replica: {query}"
+                if not found:
                     yield panel["title"]
                     break
 

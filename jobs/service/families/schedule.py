@@ -7,12 +7,13 @@ from prometheus_client.metrics_core import Metric
 
 from jobs.supervisor.status import Status
 
-_BY = ("job",)
+#: Not "job": Prometheus gives that name to what it scrapes.
+_BY = ("task",)
 
 
 def schedule(status: Status) -> Iterator[Metric]:
     """Yield one sample a job."""
-    runs = CounterMetricFamily("colocation_job_runs", "Runs of a job by outcome", labels=("job", "outcome"))
+    runs = CounterMetricFamily("colocation_job_runs", "Runs of a job by outcome", labels=("task", "outcome"))
     missed = CounterMetricFamily("colocation_job_missed", "Starts that came too late to be made up for", labels=_BY)
     overrun = CounterMetricFamily("colocation_job_overrun", "Starts that fell into a run not yet ended", labels=_BY)
     running = GaugeMetricFamily("colocation_job_running", "1 while the job runs", labels=_BY)

@@ -41,10 +41,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 @pytest.fixture(scope="module")
 def scraped(demo: Demo) -> Iterator[Asking]:
-    with (
-        start_prometheus(scrape=[f"{demo.url}/metrics"], interval="2s") as url,
-        httpx.Client(base_url=demo.url) as client,
-    ):
+    # As if there were two replicas, which tell of the same snapshot.
+    pages = [f"{demo.url}/metrics", f"{demo.url.replace('127.0.0.1', 'localhost')}/metrics"]
+    with start_prometheus(scrape=pages, interval="2s") as url, httpx.Client(base_url=demo.url) as client:
         asking = Asking(url)
 
         def filled() -> bool:
@@ -99,6 +98,16 @@ def test_every_variable_offers_what_there_is(scraped: Asking, name: str) -> None
     assert all(choices.values()), choices
     if "cluster" in choices:
         assert choices["cluster"] == ["recorded"]
+
+
+@needs_prometheus
+@pytest.mark.prometheus
+def test_what_replicas_tell_counts_once(scraped: Asking, demo: Demo) -> None:
+    wait_until(lambda: len(scraped.series("up == 1")) == 2, PATIENCE)
+    [[nodes]] = demo.store.read(lambda con: con.execute("SELECT count(*) FROM node_specs").fetchall())
+    [panel] = [each for each in panels(BOARDS["overview"]) if each["title"] == "Nodes ready"]
+    [found] = scraped.series(panel["targets"][0]["expr"].replace("$cluster", ".*"))
+    assert float(found["value"][1]) == nodes
 
 
 @needs_prometheus

@@ -159,11 +159,11 @@ def test_what_the_supervisor_saw_last_counts_where_it_is_newer(tmp_path: Path) -
     assert found[_key("source_rows_total", cluster="c1", source="usage")] == 1500
     assert _key("source_failing", cluster="c1", source="usage", reason="timeout") not in found
     assert found[_key("source_errors_total", cluster="c1", source="nodes")] == 0
-    assert found[_key("job_runs_total", job="usage", outcome="ok")] == 2
-    assert found[_key("job_runs_total", job="usage", outcome="timeout")] == 1
-    assert found[_key("job_missed_total", job="usage")] == 1
-    assert found[_key("job_overrun_total", job="usage")] == 4
-    assert found[_key("job_running", job="usage")] == 1
+    assert found[_key("job_runs_total", task="usage", outcome="ok")] == 2
+    assert found[_key("job_runs_total", task="usage", outcome="timeout")] == 1
+    assert found[_key("job_missed_total", task="usage")] == 1
+    assert found[_key("job_overrun_total", task="usage")] == 4
+    assert found[_key("job_running", task="usage")] == 1
     assert found[_key("serving_restarts_total")] == 2
     assert found[_key("decisions_flushed_total")] == 11
 

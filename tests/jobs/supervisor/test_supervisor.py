@@ -201,12 +201,12 @@ def test_it_collects_and_learns_by_itself_and_shows_what_fails(tmp_path: Path) -
             brief = kube_objects.pod("brief", "n1")
             cluster.event("/api/v1/pods", "ADDED", brief)
             cluster.event("/api/v1/pods", "DELETED", brief)
-            wait_until(lambda: served.metric("colocation_job_runs_total", job="nodes", outcome="ok") == 1, PATIENCE)
-            wait_until(lambda: served.metric("colocation_job_runs_total", job="usage", outcome="partial"), PATIENCE)
+            wait_until(lambda: served.metric("colocation_job_runs_total", task="nodes", outcome="ok") == 1, PATIENCE)
+            wait_until(lambda: served.metric("colocation_job_runs_total", task="usage", outcome="partial"), PATIENCE)
             by = {"cluster": "c1", "source": "nodes"}
             wait_until(lambda: served.metric("colocation_source_rows_total", **by) == 1, PATIENCE)
             assert served.metric("colocation_source_failing", cluster="c1", source="usage") == 1
-            wait_until(lambda: served.metric("colocation_job_runs_total", job="learn", outcome="ok") == 1, PATIENCE)
+            wait_until(lambda: served.metric("colocation_job_runs_total", task="learn", outcome="ok") == 1, PATIENCE)
             wait_until(lambda: served.metric("colocation_snapshot_loads_total") == 1, PATIENCE)
             wait_until(lambda: served.metric("colocation_node_cpu_allocatable_cores", node="n1") == 4, PATIENCE)
             store = Store(tmp_path / "store.duckdb")
