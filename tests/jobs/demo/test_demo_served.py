@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -153,18 +154,25 @@ FROM_HISTORY = {
 
 
 @pytest.fixture(scope="module")
-def exported(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned(demo: Demo) -> float:
+    [[at]] = demo.store.read(lambda con: con.execute("SELECT epoch(min(created)) FROM models").fetchall())
+    return float(at)
+
+
+@pytest.fixture(scope="module")
+def exported(demo: Demo, learned: float, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("exported")
     # The decisions of today are another history than that of the recording.
-    asked = ["export", "openmetrics", str(directory), "--until", "2026-01-05T10:10:00Z", "--step", "60"]
+    until = datetime.fromtimestamp(learned + 1200, UTC).isoformat()
+    asked = ["export", "openmetrics", str(directory), "--until", until, "--step", "60"]
     assert main(["--config", str(demo.directory / "colocate.toml"), *asked]) == 0
-    return directory / "2026-01-05.openmetrics"
+    [day] = directory.iterdir()
+    return day
 
 
 @needs_prometheus
 @pytest.mark.prometheus
-def test_history_from_before_the_installation_shows_in_the_same_panels(demo: Demo, exported: Path) -> None:
-    [[learned]] = demo.store.read(lambda con: con.execute("SELECT epoch(min(created)) FROM models").fetchall())
+def test_history_from_before_the_installation_shows_in_the_same_panels(exported: Path, learned: float) -> None:
     with start_prometheus(exported) as url:
         # What was measured ended when it was learned from; what adds up has to be seen twice.
         moments = Asking(url, learned + 90), Asking(url, learned + 900)
