@@ -3,7 +3,7 @@
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,8 @@ class Figure:
     """One measured figure: *value* in *unit*; *ratio* is value against *floor* (same unit) where one was measured.
 
     *spread* is the interquartile range of the rounds' values, relative to their median. *goal* says what the ratio
-    or value has to reach, in words; *met* whether it did (None: no goal).
+    or value has to reach, in words; *met* whether it did (None: no goal). *beside* are values of the measure that
+    were reached otherwise, by name.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Figure:
     goal: str = ""
     met: bool | None = None
     note: str = ""
+    beside: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def timing(seconds: Sequence[float]) -> Timing:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """Render figures as a Markdown table."""
+    """Render figures as a Markdown table, and below it what stands beside them."""
     rows = ["| figure | value | floor | ratio | spread | goal | met |", "|---|---|---|---|---|---|---|"]
     for figure in figures:
         cells = (
@@ -69,4 +71,17 @@ def table(figures: Sequence[Figure]) -> str:
             {None: "", True: "yes", False: "NO"}[figure.met],
         )
         rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+    return "\n".join([*rows, *_beside(figures)])
+
+
+def _beside(figures: Sequence[Figure]) -> list[str]:
+    """Return a table of the figures that have others beside them, a column for each of these."""
+    told = [figure for figure in figures if figure.beside]
+    names = list(dict.fromkeys(name for figure in told for name in figure.beside))
+    if not names:
+        return []
+    rows = ["", f"| figure | value | {' | '.join(names)} |", "|---" * (2 + len(names)) + "|"]
+    for figure in told:
+        cells = [f"{figure.beside[name]:.3f}" if name in figure.beside else "" for name in names]
+        rows.append(f"| {figure.name} | {figure.value:.3f} | {' | '.join(cells)} |")
+    return rows
