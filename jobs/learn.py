@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 
 from duckdb import DuckDBPyConnection
@@ -24,7 +24,7 @@ from featurestore.store.duck import Store
 from jobs import planning
 from jobs.config import Settings
 from jobs.planning import Plan, micros
-from jobs.promotion import consider, standing
+from jobs.promotion import Standing, consider, look, unmoved
 from pipeline.errors import BadInput
 from pipeline.records import Window
 
@@ -82,27 +82,50 @@ def _once(
     progress: Callable[[int, int], None],
 ) -> Outcome:
     started = now()
-    plan = held.read(lambda con: planning.plan(con, cluster, started, settings, code_version(), full=full))
+
+    def prepare(con: DuckDBPyConnection) -> tuple[Plan, windows.Copied]:
+        made = planning.plan(con, cluster, started, settings, code_version(), full=full)
+        return made, _begun(con, cluster, made)
+
+    plan, begun = held.read(prepare)
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
-    plan, learned = _learned(held, settings, cluster, plan, name, progress)
+    plan, learned = _learned(held, settings, cluster, plan, begun, name, progress)
     return _saved(held, settings, cluster, plan, learned, name, (started, now()))
 
 
 def _learned(
-    held: Store, settings: Settings, cluster: str, plan: Plan, name: str, progress: Callable[[int, int], None]
+    held: Store,
+    settings: Settings,
+    cluster: str,
+    plan: Plan,
+    begun: windows.Copied,
+    name: str,
+    progress: Callable[[int, int], None],
 ) -> tuple[Plan, Learned]:
     """Return the candidate, and the plan with the reason that turned out: the one place where a model is made."""
     options = _options(settings, name, plan)
     if plan.state is not None and plan.newest is not None and not plan.reason:
-        found = advance(_inputs(held, cluster, plan), options, plan.state, Carried(plan.tables, plan.newest.metrics))
+        carried = Carried(plan.tables, plan.newest.metrics)
+        found = advance(_inputs(held, cluster, plan, begun), options, plan.state, carried)
         if isinstance(found, Learned):
             return replace(plan, reason=f"newer history: {_news(found, plan.newest)}"), found
-        plan = held.read(lambda con: planning.refit(con, cluster, plan, found, settings))
-    return plan, learn(_inputs(held, cluster, plan), _options(settings, name, plan), progress, plan.state)
+        reason = found
+
+        def prepare(con: DuckDBPyConnection) -> tuple[Plan, windows.Copied]:
+            made = planning.refit(con, cluster, plan, reason, settings)
+            return made, _begun(con, cluster, made)
+
+        plan, begun = held.read(prepare)
+    inputs = _inputs(held, cluster, plan, begun)
+    return plan, learn(inputs, _options(settings, name, plan), progress, plan.state)
 
 
-def _inputs(held: Store, cluster: str, plan: Plan) -> Inputs:
-    tables = windows.copy(held, cluster, Window(plan.first, plan.span.until))
+def _begun(con: DuckDBPyConnection, cluster: str, plan: Plan) -> windows.Copied:
+    return windows.begin(con, cluster, Window(plan.first, plan.span.until))
+
+
+def _inputs(held: Store, cluster: str, plan: Plan, begun: windows.Copied) -> Inputs:
+    tables = windows.rest(held, cluster, begun)
     return Inputs(**tables, since=micros(plan.since), until=micros(plan.span.until), settled=micros(plan.settled))
 
 
@@ -118,12 +141,16 @@ def _saved(
     """Write what was learned, all or nothing of the model and the state, and publish: the one place where a
     candidate becomes a model."""
     started, finished = times
-    for at in range(0, learned.used.num_rows, use.PART):
-        held.write(partial(use.write, cluster=cluster, rows=learned.used.slice(at, use.PART)))
-    if learned.changed:
-        promotion = consider(held, cluster, learned.tables["pairs"], plan.span, aside=plan.holdout)
-    else:
-        promotion = standing(held, cluster)
+    *parts, last = [learned.used.slice(at, use.PART) for at in range(0, max(1, learned.used.num_rows), use.PART)]
+    for part in parts:
+        held.write(partial(use.write, cluster=cluster, rows=part))
+
+    def finish(con: DuckDBPyConnection) -> Standing:
+        use.write(con, cluster, last)
+        return look(con, cluster, plan.span, aside=plan.holdout)
+
+    found = held.write(finish)
+    promotion = consider(found, learned.tables["pairs"], aside=plan.holdout) if learned.changed else unmoved(found)
     model = models.Model(
         model=name,
         cluster=cluster,
@@ -195,6 +222,7 @@ def clusters(settings: Settings, store: Store) -> list[str]:
     return configured + [name for name in known if name not in configured]
 
 
+@cache
 def code_version() -> str:
     """Return the version of the installed product."""
     try:

@@ -4,7 +4,6 @@ one is worse on what neither has seen."""
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +12,6 @@ from duckdb import DuckDBPyConnection
 from featurestore import held
 from featurestore.interference.holdout import NONE, WORSE, Verdict
 from featurestore.store import heldout, models
-from featurestore.store.duck import Store
 from featurestore.store.models import Model
 from pipeline.records import Window
 
@@ -38,17 +36,30 @@ class Promotion:
         return "partial" if self.reason == HELD_BACK else "ok"
 
 
-def consider(store: Store, cluster: str, pairs: pa.Table, span: Window, *, aside: bool) -> Promotion:
-    """Return whether a new model with *pairs*, learned of *span* with a part set *aside*, is to answer."""
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a new model is compared with: the one that is *answering*, *why* nothing can be compared ("": it can), the
+    runs that were set aside and that model's pairs, and the *newest* model that is saved."""
 
-    def read(con: DuckDBPyConnection) -> tuple[Model | None, str, tuple[pa.Table, ...]]:
-        known = models.promoted(con, cluster)
-        why = _incomparable(known, aside)
-        if known is None or why:
-            return known, why, ()
-        return known, "", (heldout.runs(con, cluster, span), models.table(con, known, "pairs"))
+    answering: Model | None
+    newest: Model | None
+    why: str = ""
+    tables: tuple[pa.Table, ...] = ()
 
-    answering, why, tables = store.read(read)
+
+def look(con: DuckDBPyConnection, cluster: str, span: Window, *, aside: bool) -> Standing:
+    """Copy what a new model of *cluster*, learned of *span* with a part set *aside*, is to be compared with."""
+    saved = models.saved(con, cluster)
+    known, newest = next((model for model in saved if model.promoted), None), next(iter(saved), None)
+    why = _incomparable(known, aside)
+    if known is None or why:
+        return Standing(known, newest, why)
+    return Standing(known, newest, "", (heldout.runs(con, cluster, span), models.table(con, known, "pairs")))
+
+
+def consider(found: Standing, pairs: pa.Table, *, aside: bool) -> Promotion:
+    """Return whether a new model with *pairs*, learned with a part set *aside*, is to answer."""
+    answering, why, tables = found.answering, found.why, found.tables
     verdict = Verdict(NONE)
     if tables:
         verdict = held.compare(tables[0], pairs, tables[1])
@@ -60,14 +71,12 @@ def consider(store: Store, cluster: str, pairs: pa.Table, span: Window, *, aside
     return _promotion(answering, verdict.word == WORSE, record)
 
 
-def standing(store: Store, cluster: str) -> Promotion:
-    """Return whether the newest model that is saved answers."""
-    known = store.read(partial(models.saved, cluster=cluster))
-    answering = next((model for model in known if model.promoted), None)
-    if answering is None or known[0].promoted:
+def unmoved(found: Standing) -> Promotion:
+    """Return whether the newest model that is saved answers, where there is no newer one."""
+    if found.answering is None or found.newest is None or found.newest.promoted:
         return Promotion()
-    record = known[0].metrics.get("holdout", {})
-    return _promotion(answering, record.get("verdict") == WORSE, record)
+    record = found.newest.metrics.get("holdout", {})
+    return _promotion(found.answering, record.get("verdict") == WORSE, record)
 
 
 def _promotion(answering: Model, worse: bool, record: Mapping[str, Any]) -> Promotion:

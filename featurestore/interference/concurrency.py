@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from featurestore.compiled import compiled
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -54,13 +56,30 @@ def mean(concurrency: Concurrency, functions: Ints, start: Floats, end: Floats) 
 
     Function index ``concurrency.functions`` stands for all functions together. The activation itself counts.
     """
-    stop = np.maximum(end, start + _SHORTEST)
-    span, ends = stop - start, np.concatenate([start, stop])
+    chosen = np.asarray(functions, np.int64)
+    return _mean(concurrency.offsets, concurrency.times, concurrency.integral, chosen, start, end)
+
+
+@compiled
+def _mean(offsets: Ints, times: Floats, integral: Floats, functions: Ints, start: Floats, end: Floats) -> Floats:
     found = np.zeros((len(start), len(functions)))
-    for column, function in enumerate(functions):
-        first, last = concurrency.offsets[function], concurrency.offsets[function + 1]
+    for column in range(len(functions)):
+        first, last = offsets[functions[column]], offsets[functions[column] + 1]
         if last > first:
-            times, area = concurrency.times[first:last], concurrency.integral[first:last]
-            run = np.interp(ends, times, area)
-            found[:, column] = (run[len(start) :] - run[: len(start)]) / span
+            own, area = times[first:last], integral[first:last]
+            for row in range(len(start)):
+                stop = max(end[row], start[row] + _SHORTEST)
+                run = _at(own, area, stop) - _at(own, area, start[row])
+                found[row, column] = run / (stop - start[row])
+    return found
+
+
+@compiled
+def _at(times: Floats, area: Floats, moment: float) -> float:
+    """Return the integral at a *moment*, linear between events and constant outside of them."""
+    after = int(np.searchsorted(times, moment, side="right"))
+    before = max(after - 1, 0)
+    found = float(area[before])
+    if 0 < after < len(times):
+        found += (area[after] - area[before]) / (times[after] - times[before]) * (moment - times[before])
     return found

@@ -205,6 +205,8 @@ def fold(state: Block, day: Block, memory: float = MEMORY) -> Block:
     (inverse variance) that the day brings for it: evidence gives way to evidence, never to age. Where the day is of
     another version of the victim, the old evidence is `renewed` first.
     """
+    if not len(state.met) and not len(state.pull):
+        return day
     if day.version and state.version and day.version != state.version:
         state = renewed(state)
     types, columns = np.union1d(state.types, day.types), np.union1d(state.columns, day.columns)

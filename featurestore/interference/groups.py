@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from featurestore.compiled import compiled
 from featurestore.interference.evidence import Bools, Floats
 
 #: The share of interfering pairs that prior probabilities are relative to.
@@ -38,6 +39,8 @@ _ROWS = 20_000
 #: So many pairs, evenly taken, tell how wide the errors are.
 _MOST = 2000
 _TURNS, _ROUNDS = 60, 2
+#: Cells of the grid so far below the log likelihood of the best count for nothing (1e-26) and are left out.
+NEXT_TO_NONE = -60.0
 #: By how much errors may be over- or understated, what was usual on simulated clusters (control groups that explain
 #: nothing widen them), and how firmly it is believed: so many times the squared log is taken from the log likelihood.
 _FACTORS = (0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0)
@@ -143,18 +146,52 @@ def two_groups(
             wider = _widening(x, s, weight0 @ nulls, weight1 @ slabs, special.expit(odds + special.logit(share)))
         table = likelihood(x, s * wider)
         below, above = table @ nulls.T, table @ slabs.T
-        for _ in range(_TURNS):
-            chance = special.expit(odds + special.logit(share))
-            f0, f1 = below @ weight0, above @ weight1
-            inside = chance * f1 / np.maximum(chance * f1 + (1 - chance) * f0, 1e-300)
-            weight1 = weight1 * ((inside / np.maximum(f1, 1e-300)) @ above) + worth1
-            weight0 = weight0 * (((1 - inside) / np.maximum(f0, 1e-300)) @ below) + worth0
-            weight0, weight1 = weight0 / weight0.sum(), weight1 / weight1.sum()
-            curve = float(np.sum(chance * (1 - chance))) + 1 / _SHIFT_SD**2
-            shift = special.logit(share) - special.logit(TYPICAL)
-            shift += (float(np.sum(inside - chance)) - shift / _SHIFT_SD**2) / curve
-            share = float(np.clip(special.expit(special.logit(TYPICAL) + shift), 0.002, 0.6))
+        share = _mixed(below, above, odds, worth0, worth1, weight0, weight1, share)
     return TwoGroups(weight0 @ nulls, weight1 @ slabs, share, wider)
+
+
+@compiled
+def _mixed(
+    below: Floats,
+    above: Floats,
+    odds: Floats,
+    worth0: Floats,
+    worth1: Floats,
+    weight0: Floats,
+    weight1: Floats,
+    share: float,
+) -> float:
+    """Take all turns of EM and return the share; the parts' weights [parts] are changed in place.
+
+    *below* and *above* [k, parts] are the likelihoods of the pairs in the parts of each group, *odds* [k] their log
+    odds less the typical ones, *worth0* and *worth1* what the parts are worth beforehand. Compiled, since a turn is
+    little work in many steps.
+    """
+    for _ in range(_TURNS):
+        level, curve, slope = np.log(share / (1 - share)), 1 / _SHIFT_SD**2, 0.0
+        gain0, gain1 = np.zeros(len(weight0)), np.zeros(len(weight1))
+        for k in range(len(odds)):
+            chance = 1.0 / (1.0 + np.exp(-odds[k] - level))
+            f0, f1 = 0.0, 0.0
+            for j in range(len(weight0)):
+                f0 += below[k, j] * weight0[j]
+            for j in range(len(weight1)):
+                f1 += above[k, j] * weight1[j]
+            inside = chance * f1 / max(chance * f1 + (1 - chance) * f0, 1e-300)
+            for j in range(len(weight0)):
+                gain0[j] += (1 - inside) / max(f0, 1e-300) * below[k, j]
+            for j in range(len(weight1)):
+                gain1[j] += inside / max(f1, 1e-300) * above[k, j]
+            curve += chance * (1 - chance)
+            slope += inside - chance
+        weight0[:] = weight0 * gain0 + worth0
+        weight1[:] = weight1 * gain1 + worth1
+        weight0 /= weight0.sum()
+        weight1 /= weight1.sum()
+        shift = level - np.log(TYPICAL / (1 - TYPICAL))
+        shift += (slope - shift / _SHIFT_SD**2) / curve
+        share = min(max(1.0 / (1.0 + (1 - TYPICAL) / TYPICAL * np.exp(-shift)), 0.002), 0.6)
+    return share
 
 
 def _widening(estimate: Floats, error: Floats, null: Floats, slab: Floats, chance: Floats) -> float:
@@ -163,17 +200,35 @@ def _widening(estimate: Floats, error: Floats, null: Floats, slab: Floats, chanc
     if len(estimate) > _MOST:
         some = np.linspace(0, len(estimate) - 1, _MOST).astype(np.int64)
         estimate, error, chance = estimate[some], error[some], chance[some]
-    square = np.square(estimate[:, None] - LOG_GRID)
-    both, likely = np.stack([slab, null], axis=1), np.empty_like(square)
     for factor in _FACTORS:
         variance = np.square(error * factor) + FLOOR**2
-        np.multiply(square, (-0.5 / variance)[:, None], out=likely)
-        np.exp(likely, out=likely)
-        above, below = (likely @ both).T
-        total = (chance * above + (1 - chance) * below) / np.sqrt(variance)
-        fit = each * float(np.sum(np.log(total + 1e-300))) - _FIRM * float(np.log(factor / _USUAL)) ** 2
+        fit = each * _marginal(estimate, variance, null, slab, chance, LOG_GRID)
+        fit -= _FIRM * float(np.log(factor / _USUAL)) ** 2
         if fit > best:
             best, found = fit, factor
+    return found
+
+
+@compiled
+def _marginal(estimate: Floats, variance: Floats, null: Floats, slab: Floats, chance: Floats, grid: Floats) -> float:
+    """Return the log likelihood of estimates [k] with *variance* [k] under both groups, but for a constant.
+
+    Compiled; cells that are less likely than the best by `NEXT_TO_NONE` are not computed.
+    """
+    found = 0.0
+    for k in range(len(estimate)):
+        nearest = np.inf
+        for cell in range(len(grid)):
+            nearest = min(nearest, (estimate[k] - grid[cell]) ** 2)
+        above, below, each = 0.0, 0.0, -0.5 / variance[k]
+        for cell in range(len(grid)):
+            level = each * ((estimate[k] - grid[cell]) ** 2 - nearest)
+            if level > NEXT_TO_NONE:
+                mass = np.exp(level)
+                above += mass * slab[cell]
+                below += mass * null[cell]
+        total = (chance[k] * above + (1 - chance[k]) * below) / np.sqrt(variance[k])
+        found += np.log(total) + each * nearest
     return found
 
 

@@ -7,13 +7,13 @@ for an aggressor is its likelihood with all others integrated out under their pr
 
 import numpy as np
 
+from featurestore.compiled import compiled
 from featurestore.interference.evidence import Floats
 from featurestore.interference.gaussian import inverse
+from featurestore.interference.groups import NEXT_TO_NONE
 
 _ROUNDS = 8
 _DAMPING = 0.7
-#: Logs of likelihoods below this are held here: what is smaller counts for nothing, and takes long to compute.
-_NEXT_TO_NONE = -600.0
 
 
 def integrated(
@@ -30,39 +30,60 @@ def integrated(
     weight = precision.sum(axis=1)
     shared = precision - np.outer(weight, weight) / (1.0 / common_sd**2 + weight.sum())
     pull = shared @ estimate
-    powers = np.stack([np.ones(len(grid)), grid, grid**2], axis=1)
-    _, mean, square = (prior @ powers).T
+    mean, square = prior @ grid, prior @ grid**2
     site = 1.0 / np.maximum(square - mean**2, 1e-6)
     lean = site * mean
-    middle, spread = estimate, np.ones(m)
-    mass = np.empty((m, len(grid)))
+    middle, left = np.zeros(m), np.ones(m)
     for _ in range(_ROUNDS):
         matrix = shared.copy()
         matrix.ravel()[:: m + 1] += site
-        covariance = inverse(matrix)
-        variance = np.maximum(covariance.diagonal(), 1e-12)
-        centre = covariance @ (pull + lean)
-        left = np.maximum(1.0 / variance - site, 1e-6)
-        middle = (centre / variance - lean) / left
-        spread = 1.0 / np.sqrt(left)
-        _weigh(middle, left, prior, grid, mass)
-        total, first, second = (mass @ powers).T
-        total = np.maximum(total, 1e-300)
-        tilted = first / total
-        wide = np.maximum(second / total - tilted**2, 1e-6)
-        found = np.maximum(1.0 / wide - left, 1e-3)
-        site = (1 - _DAMPING) * site + _DAMPING * found
-        lean = (1 - _DAMPING) * lean + _DAMPING * (tilted * (left + found) - middle * left)
-    return middle, spread
+        _turn(inverse(matrix), pull, site, lean, prior, grid, middle, left)
+    return middle, 1.0 / np.sqrt(left)
 
 
-def _weigh(middle: Floats, precision: Floats, prior: Floats, grid: Floats, mass: Floats) -> None:
-    """Put into *mass* [m, G] the *prior* times the normal likelihood, scaled to a row maximum of 1; in place, since
-    new memory for every step would cost more than the arithmetic."""
-    np.subtract(middle[:, None], grid, out=mass)
-    np.square(mass, out=mass)
-    mass *= (-0.5 * precision)[:, None]
-    mass -= mass.max(axis=1, keepdims=True)
-    np.maximum(mass, _NEXT_TO_NONE, out=mass)
-    np.exp(mass, out=mass)
-    mass *= prior
+@compiled
+def _turn(
+    covariance: Floats,
+    pull: Floats,
+    site: Floats,
+    lean: Floats,
+    prior: Floats,
+    grid: Floats,
+    middle: Floats,
+    left: Floats,
+) -> None:
+    """Take one turn over all aggressors [m]: *middle* and *left* (mean and precision without the own prior) and the
+    sites (precision *site*, precision times mean *lean*) are changed in place; *covariance* [m, m] is that of now.
+
+    Compiled, since fresh arrays of m times the grid for every turn would cost more than the arithmetic.
+    """
+    for row in range(len(site)):
+        centre = 0.0
+        for other in range(len(site)):
+            centre += covariance[row, other] * (pull[other] + lean[other])
+        variance = max(covariance[row, row], 1e-12)
+        left[row] = max(1.0 / variance - site[row], 1e-6)
+        middle[row] = (centre / variance - lean[row]) / left[row]
+    for row in range(len(site)):
+        mean, square = _tilted(middle[row], left[row], prior[row], grid)
+        found = max(1.0 / max(square - mean**2, 1e-6) - left[row], 1e-3)
+        site[row] = (1 - _DAMPING) * site[row] + _DAMPING * found
+        lean[row] = (1 - _DAMPING) * lean[row] + _DAMPING * (mean * (left[row] + found) - middle[row] * left[row])
+
+
+@compiled
+def _tilted(middle: float, precision: float, prior: Floats, grid: Floats) -> tuple[float, float]:
+    """Return mean and mean square of *prior* [G] on *grid* [G] times a normal likelihood."""
+    nearest = np.inf
+    for cell in range(len(grid)):
+        nearest = min(nearest, (middle - grid[cell]) ** 2)
+    total, first, second = 0.0, 0.0, 0.0
+    for cell in range(len(grid)):
+        level = -0.5 * precision * ((middle - grid[cell]) ** 2 - nearest)
+        if level > NEXT_TO_NONE:
+            mass = np.exp(level) * prior[cell]
+            total += mass
+            first += mass * grid[cell]
+            second += mass * grid[cell] ** 2
+    total = max(total, 1e-300)
+    return first / total, second / total

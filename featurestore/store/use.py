@@ -6,6 +6,7 @@ Each function takes the connection that `Store.read` or `Store.write` hands to i
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
 from featurestore.attribution.use import USE
@@ -19,16 +20,18 @@ _COLUMNS = ", ".join(f'"{name}"' for name in USE.names)
 
 def write(con: DuckDBPyConnection, cluster: str, rows: pa.Table) -> int:
     """Write *rows* (`attribution.use.USE`); return how many were new or said something else than before."""
+    if rows.num_rows == 0:
+        return 0
     con.register("measured", rows)
+    span = pc.min_max(rows["start"]).as_py()  # as values, so that blocks of other times are not even read
     con.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE known AS
         SELECT u.rowid AS place, u.activation_id, ({_row("u")}) IS NOT DISTINCT FROM ({_row("measured")}) AS same
-        FROM activation_use AS u, measured WHERE u.cluster = $cluster
-            AND u."start" BETWEEN (SELECT min("start") FROM measured) AND (SELECT max("start") FROM measured)
+        FROM activation_use AS u, measured WHERE u.cluster = $cluster AND u."start" BETWEEN $min AND $max
             AND u.activation_id = measured.activation_id
         """,
-        {"cluster": cluster},
+        {"cluster": cluster, **span},
     )
     con.execute("DELETE FROM activation_use USING known WHERE NOT same AND activation_use.rowid = known.place")
     row = con.execute(

@@ -1,7 +1,9 @@
 """The window that a learning run looks at, copied out in slices, so that nobody waits long for the file."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ _USAGE = tuple(metric for metric in METRICS["pod"] if metric not in ("cpu_pressu
 
 #: Rows that one read copies.
 PART = 250_000
+
+_Read = Callable[[DuckDBPyConnection, str, Window], pa.Table]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES: Mapping[str, str] = {"activations": '"start"', "usage": '"at"'}
@@ -46,6 +50,15 @@ def window(con: DuckDBPyConnection, cluster: str, now: datetime, span: timedelta
     return Window(until - span, until)
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What one transaction copied of *span*: *tables*, and the *slices* in which `rest` reads the others."""
+
+    span: Window
+    tables: Mapping[str, pa.Table]
+    slices: Mapping[str, Sequence[Window]]
+
+
 def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[str, pa.Table]:
     """Copy what learning needs of *span*: activations, placements, nodes, usage (of pods), declared, workflows.
 
@@ -55,41 +68,54 @@ def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[
     dictionaries when the file is free again; what is one slice each is read in one transaction with all else. Rows
     that arrive meanwhile in a slice that was read are not seen.
     """
-    since, until = span.since, span.until
+    return rest(store, cluster, store.read(lambda con: begin(con, cluster, span, part)))
 
-    def activations(con: DuckDBPyConnection, slice: Window) -> pa.Table:
-        found = queries.activations(con, cluster, slice.since, slice.until)
-        drains = regions.drains(con, cluster, slice.since, slice.until).cast(found.schema)
-        return pa.concat_tables([found, drains]).drop_columns(list(_UNUSED))
 
-    def usage(con: DuckDBPyConnection, slice: Window) -> pa.Table:
-        return queries.usage(con, cluster, "pod", slice.since, slice.until, _USAGE)
-
-    large: Mapping[str, Callable[[DuckDBPyConnection, Window], pa.Table]] = {
-        "activations": activations,
-        "usage": usage,
+def begin(con: DuckDBPyConnection, cluster: str, span: Window, part: int = PART) -> Copied:
+    """Copy of *span* what one transaction should, for those who have other things to read in it too."""
+    slices = {name: _slices(con, name, cluster, span, part) for name in _LARGE}
+    tables = {
+        "placements": queries.placements(con, cluster, span.since, span.until),
+        "nodes": queries.nodes(con, cluster, span.since, span.until),
+        "declared": queries.declared_profiles(con, cluster),
+        "workflows": queries.workflows(con, cluster),
     }
+    if all(len(cuts) == 1 for cuts in slices.values()):
+        tables |= {name: read(con, cluster, span) for name, read in _LARGE.items()}
+    return Copied(span, tables, slices)
 
-    def begin(con: DuckDBPyConnection) -> tuple[dict[str, pa.Table], dict[str, list[Window]]]:
-        slices = {name: _slices(con, name, cluster, span, part) for name in large}
-        small = {
-            "placements": queries.placements(con, cluster, since, until),
-            "nodes": queries.nodes(con, cluster, since, until),
-            "declared": queries.declared_profiles(con, cluster),
-            "workflows": queries.workflows(con, cluster),
-        }
-        if all(len(cuts) == 1 for cuts in slices.values()):
-            small |= {name: read(con, span) for name, read in large.items()}
-        return small, slices
 
-    found, slices = store.read(begin)
-    for name, read in large.items():
+def rest(store: Store, cluster: str, begun: Copied) -> Mapping[str, pa.Table]:
+    """Return the tables of `copy`: those that were *begun* with, and the large ones slice by slice."""
+    found = dict(begun.tables)
+    for name, read in _LARGE.items():
         if name in found:
             found[name] = _encoded(found[name])
             continue
-        parts = [_encoded(store.read(lambda con, read=read, own=own: read(con, own))) for own in slices[name]]  # type: ignore[misc]
+        parts = [_encoded(store.read(partial(_sliced, read, cluster, own))) for own in begun.slices[name]]
         found[name] = pa.concat_tables(parts).unify_dictionaries()
     return found
+
+
+def _sliced(read: _Read, cluster: str, span: Window, con: DuckDBPyConnection) -> pa.Table:
+    return read(con, cluster, span)
+
+
+def _activations(con: DuckDBPyConnection, cluster: str, span: Window) -> pa.Table:
+    found = queries.activations(con, cluster, span.since, span.until)
+    drains = regions.drains(con, cluster, span.since, span.until).cast(found.schema)
+    return pa.concat_tables([found, drains]).drop_columns(list(_UNUSED))
+
+
+def _usage(con: DuckDBPyConnection, cluster: str, span: Window) -> pa.Table:
+    return queries.usage(con, cluster, "pod", span.since, span.until, _USAGE)
+
+
+#: What may be more than one transaction should copy.
+_LARGE: Mapping[str, _Read] = {
+    "activations": _activations,
+    "usage": _usage,
+}
 
 
 def _slices(con: DuckDBPyConnection, table: str, cluster: str, span: Window, part: int) -> list[Window]:
