@@ -1,9 +1,11 @@
 """What is known of each function apart from measured use, and what declared and measured classes differ in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from featurestore import classes, profiles
 from featurestore.classes import Classes
@@ -12,6 +14,7 @@ from featurestore.exposure.kernels import Floats, Ints
 from featurestore.interference.evidence import VictimFit
 from featurestore.profiles import RESOURCES, Profiles
 from featurestore.runs import Runs
+from pipeline.records import Workflow
 
 #: Runtimes that are told apart: the most frequent ones.
 _KINDS = 6
@@ -40,6 +43,36 @@ def predicted(
         hurt[fit.victim] = np.where(sure, np.log1p(np.maximum(fit.slowdown, -0.5)), np.nan)
     known = [_limits(runs, activations), _durations(runs), classes.effects(hurt, targets["dominant"])]
     return classes.predict(np.concatenate(known, axis=1), targets)
+
+
+def declared_levels(workflows: pa.Table, functions: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the classes, by resource, that *workflows* (their documents) declare for those of *functions* that they
+    name: an action is known by its last name."""
+    by_action: dict[str, list[str]] = {}
+    for name in functions:
+        by_action.setdefault(name.rpartition("/")[2], []).append(name)
+    found: dict[str, dict[str, str]] = {}
+    for document in workflows["document"].to_pylist():
+        for action in msgspec.json.decode(document, type=Workflow).actions:
+            if action.performance_profile:
+                found |= dict.fromkeys(by_action.get(action.name, ()), action.performance_profile)
+    return found
+
+
+def declared_otherwise(functions: pa.Table, workflows: pa.Table) -> pa.Array:
+    """Return for each row of *functions* (a snapshot's, measured or not) which classes its workflow declares that are
+    not the measured ones, such as ``cpu low, disk high``; "" where none differs."""
+    levels: dict[str, dict[str, dict[str, str]]] = {}
+    clusters = workflows["cluster"].cast(pa.string())
+    for cluster in pc.unique(functions["cluster"].cast(pa.string())).to_pylist():
+        own = functions.filter(pc.equal(functions["cluster"].cast(pa.string()), cluster))["function"].to_pylist()
+        levels[cluster] = declared_levels(workflows.filter(pc.equal(clusters, cluster)), own)
+    said = []
+    for row in functions.select(["cluster", "function", "source", *RESOURCES]).to_pylist():
+        declared = levels[row["cluster"]].get(row["function"], {}) if row["source"] == "measured" else {}
+        differ = [name for name in RESOURCES if declared.get(name) and row[name] and declared[name] != row[name]]
+        said.append(", ".join(f"{name} {declared[name]}" for name in differ))
+    return pa.array(said, pa.string())
 
 
 def disagreements(

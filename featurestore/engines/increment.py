@@ -45,6 +45,8 @@ _MOST_GROWN = 1.5
 _MOST_DRIFT = 4.0
 #: And when so large a share of the new runs cannot take part, of at least so many.
 _MOST_LEFT_OUT, _LEAST_LEFT_OUT = 0.05, 50
+#: What a model's metrics say of profiles and of the full fit, which increments take over.
+_SAME = ("class_limits", "classes", "disagreements", "distance")
 #: But for such reasons not within so long (microseconds) of the last one.
 _PAUSE = HOUR
 
@@ -91,7 +93,7 @@ def advance(inputs: Inputs, options: Options, state: State, carried: Carried) ->
                 seen[1],
                 carried.metrics.get("calibration", {}),
             )
-            same = {name: carried.metrics.get(name, {}) for name in ("class_limits", "distance")}
+            same = {name: carried.metrics[name] for name in _SAME if name in carried.metrics}
             more = {**same, "seen": seen, "evidence": seen[0]}
             found = candidate(ready, known, options, tables, {**more, "functions": len(_names(tables))})
         else:

@@ -8,7 +8,6 @@ columns; the evidence of one victim at a time is copied.
 from collections.abc import Callable
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
@@ -38,7 +37,6 @@ from featurestore.interference.evidence import VictimFit
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import Runs
 from featurestore.states import Head, State
-from pipeline.records import Workflow
 
 
 def learn(
@@ -69,7 +67,7 @@ def learn(
         prior = pairs.predictions(begun.fits, _profile_matrix(runs, measured, inputs.declared), options.estimation)
         limits = profiles.thresholds(measured.share[measured.node_type < 0])
         guessed = unmeasured.predicted(runs, inputs.activations, measured, limits, fits)
-        declared = _levels(inputs.workflows, runs)
+        declared = unmeasured.declared_levels(inputs.workflows, runs.functions.to_pylist())
         functions, _ = answers.functions(runs, measured, inputs.declared, declared, guessed.predicted)
         tables = {
             "functions": functions,
@@ -176,17 +174,4 @@ def _profile_matrix(runs: Runs, measured: profiles.Profiles, declared: pa.Table)
     own = measured.p50[everywhere]
     rows = measured.function[everywhere]
     found[rows] = np.where(np.isfinite(own), own, found[rows])
-    return found
-
-
-def _levels(workflows: pa.Table, runs: Runs) -> dict[str, dict[str, str]]:
-    """Return the classes that workflows declare for functions that ran: an action is known by its last name."""
-    by_action: dict[str, list[str]] = {}
-    for name in runs.functions.to_pylist():
-        by_action.setdefault(name.rpartition("/")[2], []).append(name)
-    found: dict[str, dict[str, str]] = {}
-    for document in workflows["document"].to_pylist():
-        for action in msgspec.json.decode(document, type=Workflow).actions:
-            if action.performance_profile:
-                found |= dict.fromkeys(by_action.get(action.name, ()), action.performance_profile)
     return found

@@ -71,9 +71,15 @@ def functions(
     wide: Annotated[bool, typer.Option("--wide", help="amounts as well: per second busy, and per run")] = False,
     output: Output = Format.table,
 ) -> None:
-    """What functions use, how much of each resource, and how fast they answer."""
+    """What functions use, how much of each resource, how fast they answer, and what is declared otherwise."""
     given = {"function": function, "dominant": dominant, "node_type": node_type, "cluster": cluster}
-    _show(context, "functions", given, limit, output, wide=wide)
+    from featurestore.unmeasured import declared_otherwise
+
+    known = snapshot(settings(context))
+    chosen = {key: value for key, value in given.items() if value is not None}
+    found = select(KNOWN["functions"], known, chosen, wide=wide).slice(0, limit)
+    differ = declared_otherwise(found, known["workflows"])
+    _print(found.append_column("declared_otherwise", differ), output, "functions")
 
 
 def nodes(
@@ -116,11 +122,9 @@ def _show(
     given: Mapping[str, str | None],
     limit: int,
     output: Format,
-    *,
-    wide: bool = False,
 ) -> None:
     chosen = {key: value for key, value in given.items() if value is not None}
-    found = select(KNOWN[name], snapshot(settings(context)), chosen, wide=wide).slice(0, limit)
+    found = select(KNOWN[name], snapshot(settings(context)), chosen).slice(0, limit)
     _print(found, output, name)
 
 

@@ -1,10 +1,12 @@
 """Declared against measured classes, by hand."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 
 from featurestore.profiles import Profiles
-from featurestore.unmeasured import disagreements
+from featurestore.unmeasured import declared_otherwise, disagreements
 
 
 def test_a_declared_class_that_is_not_the_measured_one_is_told():
@@ -17,3 +19,19 @@ def test_a_declared_class_that_is_not_the_measured_one_is_told():
         {"function": "f1", "resource": "cpu", "declared": "low", "measured": "high"},
         {"function": "f1", "resource": "disk", "declared": "high", "measured": "medium"},
     ]
+
+
+def test_what_a_workflow_declares_otherwise_stands_beside_the_measured_class():
+    """Only measured rows, of the workflow's own cluster, and only the resources that differ."""
+    columns = ("cluster", "function", "source", "cpu", "memory", "network", "disk")
+    rows = [
+        ("c1", "guest/a", "measured", "high", "low", "", "medium"),
+        ("c1", "guest/b", "declared", "high", "low", "low", "low"),
+        ("c2", "guest/a", "measured", "high", "low", "low", "low"),
+    ]
+    functions = pa.table({name: [row[at] for row in rows] for at, name in enumerate(columns)})
+    profile = {"cpu": "low", "memory": "low", "network": "high", "disk": "high"}
+    actions = [{"name": name, "performanceProfile": profile} for name in ("a", "b")]
+    document = json.dumps({"namespace": "default", "name": "flow", "actions": actions})
+    workflows = pa.table({"cluster": ["c1"], "document": [document]})
+    assert declared_otherwise(functions, workflows).to_pylist() == ["cpu low, disk high", "", ""]
