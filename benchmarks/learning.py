@@ -14,9 +14,10 @@ import pyarrow as pa
 from benchmarks import simulator
 from benchmarks.figures import Figure, timing
 from benchmarks.ingestion import measured_peak
+from featurestore.store import models
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
-from jobs import learn
+from jobs import learn, refold
 from jobs.config import Settings, StoreSettings
 from pipeline.columns import TABLES
 from pipeline.records import Batch
@@ -40,11 +41,13 @@ def run(scale: float = 1.0) -> list[Figure]:
         store = Store(settings.store.path)
         held = ROUNDS + 1
         _fill(store, rows, None, END - held * STEP)
-        full = [_timed(settings, store, END - held * STEP, full=True) for _ in range(3)]
+        moments = [END - held * STEP + timedelta(seconds=turn) for turn in range(3)]  # a model is named by its moment
+        full = [_timed(settings, store, moment, full=True) for moment in moments]
         steps = []
         for number in range(held, 0, -1):
             _fill(store, rows, END - number * STEP, END - (number - 1) * STEP)
             steps.append(_timed(settings, store, END - (number - 1) * STEP))
+        distance = _distance(settings, store)
     fitted, step = timing(full), timing(steps[1:])
     note = f"{rows.num_rows:,} activations of 40 functions over 2 days, store to snapshot"
     return [
@@ -60,8 +63,28 @@ def run(scale: float = 1.0) -> list[Figure]:
             step.median <= 1,
             note,
         ),
+        *distance,
         *_memory(scale),
     ]
+
+
+def _distance(settings: Settings, store: Store) -> list[Figure]:
+    """Return how far the folded days lay from the one-shot fit before they were corrected to it, in its standard
+    errors; how far the closed days alone lie from a full fit of all; and the stored days folded again."""
+    again = refold.again(settings, store, "bench")
+    first = store.read(lambda con: models.saved(con, "bench"))[0].metrics["distance"]
+    _timed(settings, store, END + timedelta(seconds=1), full=True)
+    strayed = store.read(lambda con: models.saved(con, "bench"))[0].metrics["distance"]["before"]
+    return [
+        _at_most("distance of the fold to the one-shot fit, typical", first["typical"], "se", 0.5),
+        _at_most("distance of the fold to the one-shot fit, largest", first["largest"], "se", 2.0),
+        Figure("distance of the closed days alone to the next full fit of all, largest", strayed, "se"),
+        _at_most("stored days folded again against the state", again, "", 1e-9),
+    ]
+
+
+def _at_most(name: str, value: float, unit: str, most: float) -> Figure:
+    return Figure(name, value, unit, goal=f"<= {most:g}", met=value <= most)
 
 
 def _memory(scale: float) -> list[Figure]:

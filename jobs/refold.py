@@ -24,7 +24,7 @@ def again(settings: Settings, store: Store, cluster: str) -> float:
     state = store.read(lambda con: states.whole(con, cluster))
     if state is None:
         return 0.0
-    given = options(settings)
+    given = options(settings, holdout=state.head.basis.get("holdout") == "True")
     steps: list[Step] = []
     for step in state.steps:
         if step.since == step.until:
@@ -35,7 +35,8 @@ def again(settings: Settings, store: Store, cluster: str) -> float:
         last = until + 2 * settings.schedule.step
         tables = windows.copy(store, cluster, Window(first, last))
         inputs = Inputs(**tables, since=step.since, until=micros(last))
-        ready = prepare(inputs, replace(given, use_since_us=step.until), state.head.names, state.head.node_types)
+        whole = prepare(inputs, replace(given, use_since_us=step.until), state.head.names, state.head.node_types)
+        ready = whole.fitted
         with threadpool_limits(1, "blas"):
             found = block(ready.runs, ready.usage, step.since, step.until, state.points, given)
         steps.append(found.step)

@@ -91,9 +91,15 @@ def test_increments_follow_the_first_full_fit(stepped):
     found = pairs(settings)["guest/f0", "guest/f1"]
     assert found["status"] == "observed"
     assert found["low"] <= 0.6 <= found["high"]
-    others = [row["probability"] or 0.0 for pair, row in pairs(settings).items() if pair != ("guest/f0", "guest/f1")]
+    others = [row for pair, row in pairs(settings).items() if pair != ("guest/f0", "guest/f1")]
     assert len(others) > 10
-    assert max(others) < settings.advice.probability, "none of the others would be acted upon"
+    known = [row for row in others if row["status"] != "unknown"]
+    assert len(known) > 3
+    assert all(row["low"] < settings.learn.min_effect for row in known), "no interval lies above the least effect"
+    likely = [row["probability"] for row in known if row["probability"] >= 0.5]
+    # A harmless estimate of 12.3 % +- 4.6 % came about by chance; where a fifth interferes, that is a toss of a coin.
+    assert len(likely) <= 1, "but for one, none is likelier than not"
+    assert all(probability < settings.advice.probability for probability in likely), "and that is not acted upon"
 
 
 def test_the_stored_days_folded_again_are_the_state(stepped):

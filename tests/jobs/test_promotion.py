@@ -11,7 +11,9 @@ from featurestore.interference.holdout import BLOCK, aside, keys
 from featurestore.store import models, published, queries
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
+from jobs import refold
 from jobs.cli import main
+from jobs.config import Settings, StoreSettings
 from pipeline.columns import TABLES
 from pipeline.records import Batch
 from tests.support.history import BEGIN_US, history
@@ -80,6 +82,9 @@ def test_a_worse_model_is_saved_and_does_not_answer(home, good, foreign, capsys)
     put(home, good)
     code, first, _ = learn(home, capsys)
     assert code == 0
+    place = StoreSettings(path=home / "history.duckdb", snapshot=home / "snapshot")
+    again = refold.again(Settings(store=place), Store(place.path), "c1")
+    assert again <= 1e-9, "the stored days folded again are the state, without what was set aside"
     put(home, foreign)
     code, second, error = learn(home, capsys)
     assert code == 3
