@@ -16,6 +16,8 @@ def inverse(matrix: Floats) -> Floats:
     wrappers with checks would take longer than the small matrices themselves.
     """
     k = len(matrix)
+    if k == 0:
+        return np.zeros((0, 0))  # LAPACK would complain on standard output
     size = np.sqrt(np.maximum(matrix.diagonal(), 1e-12))
     outer = size[:, None] * size
     for ridge in (1e-11, 1e-8, 1e-5, 1e-2):

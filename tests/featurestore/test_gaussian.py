@@ -33,3 +33,8 @@ def test_of_a_direction_of_which_nothing_is_known_the_variance_is_very_large():
 def test_what_is_no_covariance_at_all_gets_the_variances_of_its_diagonal():
     found = inverse(np.array([[1.0, -3.0], [-3.0, 4.0]]))
     assert np.allclose(found, np.diag([1.0, 0.25]))
+
+
+def test_nothing_has_an_inverse_of_nothing_without_a_word(capfd):
+    assert inverse(np.zeros((0, 0))).shape == (0, 0)
+    assert capfd.readouterr() == ("", "")
