@@ -24,7 +24,8 @@ from rules.regions.health import Health
 from rules.regions.machine import step
 from rules.regions.region import RegionSpec, RegionStatus, Trigger, initial
 from tests.support.kube_api import serving
-from tests.support.region_world import Forked, Job, Loop, free_ports, free_udp_port, simulated, wait_for
+from tests.support.region_operators import Forked, Loop, simulated
+from tests.support.region_world import Job, free_ports, free_udp_port, wait_for
 
 __all__ = ["run", "soak"]
 

@@ -4,9 +4,15 @@ What must hold: every drain completes; after each start the regions are at their
 used up their attempts; no id is drained twice; nothing is completed that a PE has not checkpointed; memory stays.
 """
 
+import contextlib
+import json
+import logging
 import random
+import statistics
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +20,8 @@ from benchmarks.figures import Figure
 from jobs.demo.pes import Faults, Manner, Simulator
 from pipeline.clients.kubernetes import KubernetesClient
 from tests.support.kube_api import KubeApi, serving
-from tests.support.region_world import Forked, Job, Writes, free_ports, free_udp_port, simulated, wait_for
+from tests.support.region_operators import Forked, simulated
+from tests.support.region_world import Job, Writes, free_ports, free_udp_port, wait_for
 
 DRAINS, KILLS = 10_000, 200
 
@@ -54,6 +61,27 @@ def _checkpoints(simulator: Simulator) -> dict[int, list[set[int]]]:
     return {index: [simulator.pes[pe].checkpoints[index] for pe in _REGIONS[index]] for index in _indices()}
 
 
+def _say(what: str, job: Job, operator: Forked, simulator: Simulator, writes: Writes) -> None:
+    """Write what explains a failure: the operator's own words, what was written of each region, what its PEs saw."""
+    lines = [f"==== {what}", operator.says()]
+    for index in _indices():
+        lines.append(f"--- region {index}: {json.dumps(job.status(index))}")
+        lines += [f"  written {json.dumps(status)}" for status in writes.statuses[index][-6:]]
+        lines += [f"  PE {pe}: saw {simulator.pes[pe].seen.get(index)}" for pe in _REGIONS[index]]
+    lines += [f"--- failures of PEs: {simulator.failures}", "===="]
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _explained(job: Job, operator: Forked, simulator: Simulator, writes: Writes) -> Iterator[None]:
+    """Whatever ends what is inside is explained first."""
+    try:
+        yield
+    except Exception as error:
+        _say(f"{type(error).__name__}: {error}", job, operator, simulator, writes)
+        raise
+
+
 def _drained(drains: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as name, serving() as api:
         directory = Path(name)
@@ -62,7 +90,10 @@ def _drained(drains: int) -> list[Figure]:
         operator = Forked(directory / "kubeconfig", job, port, free_ports())
         began = time.monotonic()
         try:
-            with simulated(job, operator, port, _FAULTS) as (simulator, _):
+            with (
+                simulated(job, operator, port, _FAULTS) as (simulator, _),
+                _explained(job, operator, simulator, writes),
+            ):
 
                 def done() -> int:
                     return sum(job.status(index).get("lastCompletedSeqID", 0) for index in _indices())
@@ -74,6 +105,8 @@ def _drained(drains: int) -> list[Figure]:
                 resets = sum(job.status(index)["lastCompletedReset"] >= 0 for index in _indices())
                 count = done()
                 faults = writes.faults(_checkpoints(simulator))
+                if resets or faults:
+                    _say(f"{resets} regions were reset; {faults}", job, operator, simulator, writes)
         finally:
             operator.kill()
     return [
@@ -86,34 +119,46 @@ def _drained(drains: int) -> list[Figure]:
 def _killed(kills: int) -> list[Figure]:
     rng = random.Random(7)
     exhausted = wrong = 0
+    took = []
     with tempfile.TemporaryDirectory() as name, serving() as api:
         directory = Path(name)
         job, port = _job(api, directory), free_udp_port()
         writes = Writes(api, job)
-        operator = Forked(directory / "kubeconfig", job, port, free_ports())
+        operator = Forked(directory / "kubeconfig", job, port, free_ports(), logging.INFO)
         try:
-            with simulated(job, operator, port, _FAULTS) as (simulator, _):
+            with (
+                simulated(job, operator, port, _FAULTS) as (simulator, _),
+                _explained(job, operator, simulator, writes),
+            ):
                 for number in range(kills):
                     if number % 2:
                         # Right after a write, whose answer and whose notification nobody gets.
                         writes.at_a_write(after=rng.randrange(30), kill=operator.process.kill)
-                        wait_for(lambda: writes.killed, 30.0, "a kill at a write")
+                        wait_for(lambda: writes.killed, 30.0, f"kill {number} at a write")
                         operator.process.join(10.0)
                     else:
                         time.sleep(rng.uniform(0.0, 0.5))
                         operator.kill()
                     killed = time.time_ns() // 1_000_000
                     before = {index: job.status(index) for index in _indices()}
+                    began = time.monotonic()
                     operator.start()
-                    for index in _indices():
-                        how = _after(job, operator, index, before[index], killed)
-                        exhausted += how == "exhausted"
-                        wrong += how == "wrong"
+                    how = {index: _after(job, operator, index, before[index], killed) for index in _indices()}
+                    took.append(time.monotonic() - began)
+                    exhausted += sum(each == "exhausted" for each in how.values())
+                    elsewhere = [index for index, each in how.items() if each == "wrong"]
+                    wrong += len(elsewhere)
+                    if elsewhere:
+                        what = f"kill {number} at {killed}: regions {elsewhere} are elsewhere; before: {before}"
+                        _say(what, job, operator, simulator, writes)
                 faults = writes.faults(_checkpoints(simulator))
+                if faults:
+                    _say("\n".join(faults), job, operator, simulator, writes)
         finally:
             operator.kill()
+    back = f"back after {statistics.median(took):.1f} s, {max(took):.1f} s at most"
     return [
-        Figure("kills of the operator", kills, "", note=f"{exhausted} regions had used up their attempts"),
+        Figure("kills of the operator", kills, "", note=f"{exhausted} regions had used up their attempts; {back}"),
         Figure("... after which a region was elsewhere", wrong, "", goal="0", met=wrong == 0),
         Figure("... ids used twice, false completions", len(faults), "", goal="0", met=not faults),
     ]

@@ -20,6 +20,9 @@ from rules.regions.notifications import read
 BASE = "/api/consistentregion"
 _AGAIN = 0.05
 
+#: Seconds that a PE waits for an answer before it asks again on a new connection.
+_PATIENCE = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Faults:
@@ -73,6 +76,8 @@ class Simulator:
     ) -> None:
         self.pes = {number: Pe(number) for number in numbers}
         self.manner = manner or Manner()
+        #: What ended work of a PE that nobody foresaw: a fault of the simulator, or of the operator's answers.
+        self.failures: list[str] = []
         self._operator, self._address, self._port = operator, address, port
         self._rng = random.Random(seed)
         self._running: dict[int, _Running] = {}
@@ -220,7 +225,12 @@ class _Running(asyncio.DatagramProtocol):
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._simulator.failures.append(f"PE {self._pe.number}: {type(error).__name__}: {error}"[:500])
 
 
 _BOARDS = msgspec.json.Decoder(dict[int, dict[str, str]])
@@ -238,7 +248,8 @@ class _Http:
         """Ask once; return the status and the body."""
         async with self._lock:
             try:
-                return await self._asked(method, path, body)
+                async with asyncio.timeout(_PATIENCE):
+                    return await self._asked(method, path, body)
             except BaseException:
                 self.close()
                 raise
@@ -247,10 +258,17 @@ class _Http:
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._host, self._port)
         reader, writer = self._streams
+        if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
+            # Where nobody listens and the port is one that outgoing connections get, TCP connects a socket to
+            # itself; kept, it would also hold the port against an operator that starts again.
+            raise ConnectionRefusedError(f"nobody listens on {self._host}:{self._port}")
         head = f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        status, length, close = int(lines[0].split(" ", 2)[1]), 0, False
+        version, _, rest = lines[0].partition(" ")
+        if not version.startswith("HTTP/") or not rest[:3].isdecimal():
+            raise ConnectionError(f"{self._host}:{self._port} does not answer in HTTP")
+        status, length, close = int(rest[:3]), 0, False
         for line in lines[1:]:
             name, _, value = line.partition(":")
             if name.lower() == "content-length":

@@ -23,7 +23,8 @@ from jobs.regions.resources import read
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import SourceError
 from rules.regions.events import Notification
-from tests.support.region_world import MERGE, Job, Served, free_ports, free_udp_port, simulated, wait_for
+from tests.support.region_operators import Served, simulated
+from tests.support.region_world import MERGE, Job, free_ports, free_udp_port, wait_for
 
 pytestmark = pytest.mark.cluster
 

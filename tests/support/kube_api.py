@@ -4,6 +4,7 @@ In memory and in threads of this process; what it does was compared with the rea
 """
 
 import json
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -170,7 +171,15 @@ class KubeApi:
                 thing for thing in things if _selected(thing["metadata"].get("labels") or {}, labels)
             ], self.version
 
-    def lines(self, path: str, since: int, labels: Mapping[str, str], seconds: float) -> Iterator[bytes]:
+    def lines(
+        self,
+        path: str,
+        since: int,
+        labels: Mapping[str, str],
+        seconds: float,
+        gone: Callable[[], bool] = lambda: False,
+    ) -> Iterator[bytes]:
+        """Events after *since* as lines of a watch, until the client is *gone* or nothing came for *seconds*."""
         group, _, plural = path.rpartition("/")
         if since < self._forgotten:
             yield json.dumps({"type": "ERROR", "object": _status(410, "Expired")[1]}).encode() + b"\n"
@@ -182,7 +191,7 @@ class KubeApi:
                     if event[0] <= since:
                         break
                     new.append(event)
-                if not new and (self._closed or not self._changed.wait(seconds)):
+                if not new and (self._closed or gone() or not self._changed.wait(seconds)):
                     return
                 since = new[0][0] if new else since
             for _, _, collection, of, line in reversed(new):
@@ -231,6 +240,8 @@ def _status(code: int, reason: str) -> tuple[int, dict[str, Any]]:
 
 
 class _Http(ThreadingHTTPServer):
+    request_queue_size = 128
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of clients that went away."""
 
@@ -308,13 +319,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         since, seconds = int(query.get("resourceVersion") or 0), float(query.get("timeoutSeconds", 30))
         try:
-            for line in self.api.lines(path, since, labels, seconds):
+            for line in self.api.lines(path, since, labels, seconds, self._gone):
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                 self.wfile.flush()
             self.wfile.write(b"0\r\n\r\n")
             self.wfile.flush()
         except OSError:
             self.close_connection = True
+
+    def _gone(self) -> bool:
+        """Whether the client of a watch went away, which would keep its thread for as long as nothing concerns it."""
+        try:
+            return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def _answer(self, code: int, thing: Mapping[str, Any]) -> None:
         body = json.dumps(thing).encode()

@@ -11,7 +11,8 @@ from jobs.cli import main
 from jobs.regions import paths
 from pipeline.clients.kubernetes import KubernetesClient
 from tests.support.kube_api import KubeApi, serving
-from tests.support.region_world import Job, Running, free_udp_port, wait_for
+from tests.support.region_operators import Running
+from tests.support.region_world import Job, free_udp_port, wait_for
 
 PERIODIC = {"regionIndex": 0, "trigger": "periodic", "period": 5, "pesInRegion": [0, 1]}
 DRIVEN = {

@@ -11,16 +11,8 @@ from jobs.regions import paths
 from pipeline.clients.kubernetes import KubernetesClient
 from rules.regions.events import Notification
 from tests.support.kube_api import KubeApi, serving
-from tests.support.region_world import (
-    Forked,
-    Job,
-    Running,
-    Writes,
-    free_ports,
-    free_udp_port,
-    simulated,
-    wait_for,
-)
+from tests.support.region_operators import Forked, Running, simulated
+from tests.support.region_world import Job, Writes, free_ports, free_udp_port, wait_for
 
 QUICK = {"period": 0.05, "drainTimeout": 10, "resetTimeout": 10, "trigger": "periodic"}
 
