@@ -1,7 +1,6 @@
 """Operators of regions: in a thread, as the command starts them, and forked to be killed; and PEs that answer."""
 
 import asyncio
-import faulthandler
 import json
 import logging
 import multiprocessing
@@ -11,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import urllib.error
 import urllib.request
 from collections.abc import Coroutine, Iterator
@@ -133,10 +133,17 @@ class Served(Reached):
 _TAIL = 20_000
 
 
+def _stacks(*_: object) -> None:
+    """Write where all threads are; in Python, since faulthandler's look at threads that run can end the process."""
+    for number, frame in sys._current_frames().items():
+        sys.stderr.write(f"thread {number}:\n{''.join(traceback.format_stack(frame))}\n")
+    sys.stderr.flush()
+
+
 def _serve(kubeconfig: Path, options: Options, log: Path, level: int) -> None:
     with log.open("ab") as file:
         os.dup2(file.fileno(), sys.stderr.fileno())
-    faulthandler.register(signal.SIGUSR1, file=sys.stderr)
+    signal.signal(signal.SIGUSR1, _stacks)
     logs.configure(level)
     client = KubernetesClient(kubeconfig=kubeconfig, timeout=timedelta(seconds=min(4.0, options.lease_seconds / 4)))
     Operator(client, options).run()

@@ -169,6 +169,11 @@ class Job:
         status: dict[str, Any] = self.resource(region).get("status") or {}
         return status
 
+    def has_started(self) -> bool:
+        """Whether an operator has noted in its resource that it runs."""
+        path = f"{paths.operators(self.namespace)}/{paths.operator_name(self.name)}"
+        return (self.send("GET", path).get("status") or {}).get("hasStarted") is True
+
     def wait(self, region: int = 0, seconds: float = 20.0, **wanted: object) -> dict[str, Any]:
         """Wait until the status of a region has the *wanted* values."""
         last: dict[str, Any] = {}
