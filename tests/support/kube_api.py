@@ -330,7 +330,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _gone(self) -> bool:
         """Whether the client of a watch went away, which would keep its thread for as long as nothing concerns it."""
         try:
-            return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+            seen: bytes = self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            return not seen
         except BlockingIOError:
             return False
         except OSError:
