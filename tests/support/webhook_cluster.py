@@ -111,8 +111,9 @@ def serving(cluster: Cluster, tmp_path: Path) -> Iterator[Advised]:
         _register(made)
         yield made
     finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, log.read_text()[-8000:]
+        if process.poll() is None:  # else the test has killed it
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, log.read_text()[-8000:]
 
 
 def live(made: Advised) -> bool:
