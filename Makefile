@@ -33,7 +33,7 @@ contracts: $(CHECKS)
 	$(BIN)/lint-imports --no-logo
 
 unit: $(CHECKS)
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test: lint types contracts unit
 

@@ -26,7 +26,7 @@ def test_the_group_made_of_a_drive_has_the_size_that_planning_expects(csi_bareme
     """A new group on the raw drive has the size of the sample's group, which has the drive's size less metadata."""
     group, drive = sample(csi_baremetal, "lvg.json"), sample(csi_baremetal, "drive.json")
     assert isinstance(group, Group) and isinstance(drive, Drive)
-    assert usable(drive.size, "HDD", "HDDLVG") == group.size == 4000783007744
+    assert usable(drive.size, "HDD", shares=True) == group.size == 4000783007744
     volume, left = sample(csi_baremetal, "volume.json"), sample(csi_baremetal, "ac_lvg.json")
     assert isinstance(volume, Volume)
     assert left.size == group.size - volume.size and volume.size % EXTENT == 0
