@@ -13,13 +13,19 @@ LIMIT = 25.0
 def on_signals(stop: Callable[[], None], limit: float = LIMIT) -> None:
     """Call *stop* at SIGTERM, SIGINT and SIGHUP, in the main thread, from which this is called too.
 
-    A process that has not ended *limit* seconds later prints where each of its threads is, on standard error, and
-    ends with exit code 1: an end that hangs is said and not waited for. What was promised is on disk before.
+    A process that has not ended *limit* seconds after the first of them prints where each of its threads is, on
+    standard error, and ends with exit code 1: an end that hangs is said and not waited for. What was promised is on
+    disk before. Without a standard error there is no limit.
     """
+    limited = False
 
     def asked(*_: object) -> None:
-        faulthandler.dump_traceback_later(limit, exit=True)
+        nonlocal limited
         stop()
+        if not limited:  # asked again, it has no longer
+            limited = True
+            with contextlib.suppress(RuntimeError, OSError, ValueError):
+                faulthandler.dump_traceback_later(limit, exit=True)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, asked)

@@ -45,20 +45,36 @@ def test_a_handler_may_set_it_at_any_point_of_a_wait(kind: Callable[[], Ending],
     assert _blocks(kind) is blocks
 
 
-def test_an_end_that_hangs_is_over_at_its_limit_and_says_where_it_hung() -> None:
-    script = (
-        "import signal, threading\n"
-        "from jobs.ending import Ending, on_signals\n"
-        "ending = Ending()\n"
-        "on_signals(ending.set, limit=0.5)\n"
-        "signal.raise_signal(signal.SIGTERM)\n"
-        "assert ending.is_set()\n"
-        "def closing_for_ever(): threading.Event().wait()\n"
-        "closing_for_ever()\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 1
-    assert "closing_for_ever" in ended.stderr
+HANGING = """
+import signal, sys, threading
+from jobs.ending import Ending, on_signals
+ending = Ending()
+on_signals(ending.set, limit=0.5)
+def closing_for_ever():
+    for _ in range(100):
+        signal.raise_signal(signal.SIGTERM)
+        threading.Event().wait(0.1)
+{before}
+signal.raise_signal(signal.SIGTERM)
+assert ending.is_set()
+{after}
+"""
+
+
+def ended(before: str = "", after: str = "") -> "subprocess.CompletedProcess[str]":
+    script = HANGING.format(before=before, after=after)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_an_end_that_hangs_is_over_at_its_limit_however_often_it_is_asked_for_and_says_where_it_hung() -> None:
+    found = ended(after="closing_for_ever()")
+    assert found.returncode == 1
+    assert "closing_for_ever" in found.stderr
+
+
+def test_an_end_without_a_standard_error_is_an_end_all_the_same() -> None:
+    found = ended(before="sys.stderr.close(); sys.stderr = None", after="print('over')")
+    assert (found.returncode, found.stdout) == (0, "over\n")
 
 
 def _blocks(kind: Callable[[], Ending]) -> bool:
