@@ -7,11 +7,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from featurestore.snapshot import Snapshot
+from jobs.service.families.counted import gauges
 
 _BY = ("cluster", "function")
 _CLASSES = ("dominant", "cpu", "memory", "network", "disk", "source")
@@ -33,19 +35,15 @@ def functions(snapshot: Snapshot, most: int) -> Iterator[Metric]:
     yield from profiles(shown)
     names = {(row["cluster"], row["function"]) for row in shown}
     table = snapshot["latencies"]
-    table = table.filter(pc.equal(table["node"].cast("string"), ""))
+    wanted = pc.is_in(table["function"].cast("string"), value_set=pa.array([name for _, name in names], pa.string()))
+    table = table.filter(pc.and_(wanted, pc.equal(table["node"].cast("string"), "")))
     yield latencies(row for row in table.to_pylist() if (row["cluster"], row["function"]) in names)
 
 
 def profiles(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
     """Yield what the functions of *rows* use, and the classes that this puts them into."""
     rows = list(rows)
-    for column, name, text in _USE:
-        family = GaugeMetricFamily(name, text, labels=_BY)
-        for row in rows:
-            if (value := row[column]) is not None and math.isfinite(value):
-                family.add_metric((row["cluster"], row["function"]), value)
-        yield family
+    yield from gauges(_USE, _BY, rows)
     classes = InfoMetricFamily(
         "colocation_function_class",
         "Classes of what the function uses, as labels: dominant, cpu, memory, network, disk, and their source",

@@ -3,16 +3,14 @@
 Rendered once a snapshot, since 5,000 nodes are too many lines to make for every scrape.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from featurestore.snapshot import Snapshot
-from jobs.service.families.counted import gauge
+from jobs.service.families.counted import gauge, gauges
 
 _BY = ("cluster", "node")
 _FACTS = (
@@ -51,13 +49,7 @@ def counted(states: Mapping[tuple[str, ...], float]) -> Metric:
 
 def load(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
     """Yield use and size of the nodes of *rows*; a node without a measurement has no sample."""
-    rows = list(rows)
-    for column, name, text in _FACTS:
-        family = GaugeMetricFamily(name, text, labels=_BY)
-        for row in rows:
-            if (value := row[column]) is not None and math.isfinite(value):
-                family.add_metric((row["cluster"], row["node"]), value)
-        yield family
+    yield from gauges(_FACTS, _BY, list(rows))
 
 
 def state(row: Mapping[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """Pairs of functions: how strongly the strongest interfere, how sure that is, and on how much evidence."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from featurestore.snapshot import Snapshot
+from jobs.service.families.counted import gauges
 
 _TOLD = pa.array(["observed", "predicted"])
 _BY = ("cluster", "victim", "aggressor", "node_type", "status")
@@ -37,12 +37,7 @@ def strongest(table: pa.Table, most: int) -> Iterator[Metric]:
     told = pc.is_in(table["status"].cast("string"), value_set=_TOLD)
     table = table.filter(pc.and_(told, pc.fill_null(pc.is_finite(table["slowdown"]), False)))
     rows = table.sort_by([("slowdown", "descending")]).slice(0, most).to_pylist()
-    for column, name, text in _VALUES:
-        family = GaugeMetricFamily(name, text, labels=_BY)
-        for row in rows:
-            if (value := row[column]) is not None and math.isfinite(value):
-                family.add_metric([row[label] or "" for label in _BY], value)
-        yield family
+    yield from gauges(_VALUES, _BY, rows)
 
 
 def counts(rows: Iterable[Mapping[str, Any]]) -> Metric:
