@@ -26,20 +26,16 @@ class Decisions:
         return con.execute(
             """
             SELECT epoch("at"), mode, outcome, coalesce(nullif(json_extract_string(document, '$.cause'), ''), 'none')
-            FROM decisions WHERE epoch("at") >= $since AND epoch("at") < $until ORDER BY "at" DESC
+            FROM decisions WHERE epoch("at") >= $since AND epoch("at") < $until ORDER BY "at"
             """,
             {"since": span.since, "until": span.until},
         ).fetchall()
 
     def add(self, found: list[tuple[Any, ...]], span: Span, page: Page) -> None:
-        rows = list(found)
-        for step in span.steps:
-            while rows and rows[-1][0] <= step:
-                _, *key = rows.pop()
-                self._counts[key[0], key[1], key[2]] += 1
-            page.add([admission.decisions(self._counts)], [step])
-        for _, *key in rows:
-            self._counts[key[0], key[1], key[2]] += 1
+        span.replay(found, self._made, lambda step: page.add([admission.decisions(self._counts)], [step]))
+
+    def _made(self, at: float, mode: str, outcome: str, reason: str) -> None:
+        self._counts[mode, outcome, reason] += 1
 
 
 class Outcomes:

@@ -38,19 +38,13 @@ class Regions:
             """
             SELECT epoch(ended), cluster, namespace, stream_job, region, kind, seq_id,
                 1000 * (epoch(ended) - epoch(started))
-            FROM region_spans WHERE epoch(ended) >= $since AND epoch(ended) < $until ORDER BY ended DESC
+            FROM region_spans WHERE epoch(ended) >= $since AND epoch(ended) < $until ORDER BY ended
             """,
             {"since": span.since, "until": span.until},
         ).fetchall()
 
     def add(self, found: list[tuple[Any, ...]], span: Span, page: Page) -> None:
-        rows = list(found)
-        for step in span.steps:
-            while rows and rows[-1][0] <= step:
-                self._ended(*rows.pop())
-            page.add(regions.regions(self._table()), [step])
-        while rows:
-            self._ended(*rows.pop())
+        span.replay(found, self._ended, lambda step: page.add(regions.regions(self._table()), [step]))
 
     def _ended(
         self, at: float, cluster: str, namespace: str, job: str, region: int, kind: str, sequence: int, took: float

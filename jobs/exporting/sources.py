@@ -32,19 +32,16 @@ class Sources:
         return con.execute(
             """
             SELECT epoch(finished), cluster, source, "rows", refused, outcome, reason FROM runs
-            WHERE epoch(finished) >= $since AND epoch(finished) < $until ORDER BY finished DESC, started DESC
+            WHERE epoch(finished) >= $since AND epoch(finished) < $until ORDER BY finished, started
             """,
             {"since": span.since, "until": span.until},
         ).fetchall()
 
     def add(self, found: list[tuple[Any, ...]], span: Span, page: Page) -> None:
-        rows = list(found)
-        for step in span.steps:
-            while rows and rows[-1][0] <= step:
-                self._ran(*rows.pop())
+        def add(step: float) -> None:
             page.add(sources.sources([self._health(*key) for key in sorted(self._known)], step), [step])
-        while rows:
-            self._ran(*rows.pop())
+
+        span.replay(found, self._ran, add)
 
     def _ran(self, at: float, cluster: str, source: str, count: int, refused: int, outcome: str, reason: str) -> None:
         known = self._known.setdefault((cluster, source), _Source())

@@ -1,9 +1,10 @@
 """The part of the history that one file holds."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from duckdb import DuckDBPyConnection
 
@@ -26,6 +27,21 @@ class Span:
         """Return the steps in [since, until)."""
         found = self.range(since, until)
         return self.steps[found.start : found.stop]
+
+    def replay(
+        self, rows: Sequence[tuple[Any, ...]], happen: Callable[..., None], add: Callable[[float], None]
+    ) -> None:
+        """Let *rows*, which begin with their time, *happen* in order, and *add* each step after those up to it.
+
+        The time of a row is the first argument of *happen*. Rows after the last step happen at the end.
+        """
+        left = deque(rows)
+        for step in self.steps:
+            while left and left[0][0] <= step:
+                happen(*left.popleft())
+            add(step)
+        for row in left:
+            happen(*row)
 
 
 F = TypeVar("F")

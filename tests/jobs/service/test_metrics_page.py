@@ -1,6 +1,5 @@
 """/metrics: parses, says what happened, and adds up over serving processes."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,10 +14,9 @@ from jobs.service.families.sources import sources
 from jobs.service.metrics import Metrics
 from jobs.supervisor import status
 from jobs.supervisor.status import JobStatus, SourceHealth, Status, WatchStatus
+from tests.support.metrics import Samples, key, samples
 from tests.support.service import AT, Fakes, encoded, review, running
 from tests.support.snapshots import snapshot
-
-SAMPLES = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 HEALTH = [
     {"cluster": "c1", "source": "usage", "last_success": AT, "last_attempt": AT + timedelta(minutes=5),
@@ -46,24 +44,15 @@ KNOWN = snapshot(
 )
 
 
-def _samples(page: bytes | str) -> SAMPLES:
+def _samples(page: bytes | str) -> Samples:
     text = page.decode() if isinstance(page, bytes) else page
     families = list(text_string_to_metric_families(text))
     names = [family.name for family in families]
     assert len(names) == len(set(names)), "a family stands in two places"
-    found: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for family in families:
         assert family.name.startswith("colocation_")
         assert family.documentation
-        for sample in family.samples:
-            key = (sample.name, frozenset(sample.labels.items()))
-            assert key not in found, f"two samples of {key}"
-            found[key] = sample.value
-    return found
-
-
-def _key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
-    return f"colocation_{name}", frozenset(labels.items())
+    return samples(families)
 
 
 def _metrics(directory: Path | None = None, pairs: int = 100) -> Metrics:
@@ -75,23 +64,23 @@ def _metrics(directory: Path | None = None, pairs: int = 100) -> Metrics:
 def test_sources_show_success_attempts_rows_errors_and_why_they_fail() -> None:
     found = _samples(_metrics().page())
     usage = {"cluster": "c1", "source": "usage"}
-    assert found[_key("source_last_success_timestamp_seconds", **usage)] == AT.timestamp()
-    assert found[_key("source_last_attempt_timestamp_seconds", **usage)] == AT.timestamp() + 300
-    assert found[_key("source_rows_total", **usage)] == 1200
-    assert found[_key("source_errors_total", **usage)] == 4
-    assert found[_key("source_refused", **usage)] == 3
-    assert found[_key("source_failing", **usage, reason="timeout")] == 1
-    assert found[_key("source_lag_seconds", **usage)] > 0
-    assert _key("source_lag_seconds", cluster="c1", source="nodes") not in found
+    assert found[key("source_last_success_timestamp_seconds", **usage)] == AT.timestamp()
+    assert found[key("source_last_attempt_timestamp_seconds", **usage)] == AT.timestamp() + 300
+    assert found[key("source_rows_total", **usage)] == 1200
+    assert found[key("source_errors_total", **usage)] == 4
+    assert found[key("source_refused", **usage)] == 3
+    assert found[key("source_failing", **usage, reason="timeout")] == 1
+    assert found[key("source_lag_seconds", **usage)] > 0
+    assert key("source_lag_seconds", cluster="c1", source="nodes") not in found
     assert not [key for key in found if key[0].endswith("source_failing") and ("source", "nodes") in key[1]]
 
 
 def test_nodes_have_their_use_and_no_sample_where_it_is_not_known() -> None:
     found = _samples(_metrics().page())
-    assert found[_key("node_cpu_used_cores", cluster="c1", node="n1")] == 2.0
-    assert found[_key("node_cpu_allocatable_cores", cluster="c1", node="n2")] == 4.0
-    assert _key("node_memory_used_bytes", cluster="c1", node="n1") not in found
-    assert _key("node_cpu_used_cores", cluster="c1", node="n2") not in found
+    assert found[key("node_cpu_used_cores", cluster="c1", node="n1")] == 2.0
+    assert found[key("node_cpu_allocatable_cores", cluster="c1", node="n2")] == 4.0
+    assert key("node_memory_used_bytes", cluster="c1", node="n1") not in found
+    assert key("node_cpu_used_cores", cluster="c1", node="n2") not in found
 
 
 def test_only_the_strongest_known_pairs_are_shown_and_their_names_escaped() -> None:
@@ -99,13 +88,13 @@ def test_only_the_strongest_known_pairs_are_shown_and_their_names_escaped() -> N
     pairs = {key: value for key, value in found.items() if key[0] == "colocation_pair_slowdown_ratio"}
     assert sorted(pairs.values()) == [0.5, 0.9]
     assert all(("aggressor", 'a"\n\\') in labels for _, labels in pairs)
-    assert found[_key("pairs", cluster="c1", status="observed")] == 3
+    assert found[key("pairs", cluster="c1", status="observed")] == 3
 
 
 def test_attribution_is_counted_by_method() -> None:
     found = _samples(_metrics().page())
-    assert found[_key("attributed_activations", cluster="c1", method="exact")] == 90
-    assert found[_key("attribution_skew_seconds", cluster="c1")] == 0.3
+    assert found[key("attributed_activations", cluster="c1", method="exact")] == 90
+    assert found[key("attribution_skew_seconds", cluster="c1")] == 0.3
 
 
 def test_the_most_drifting_functions_and_the_distance_of_the_fold_are_shown() -> None:
@@ -113,20 +102,20 @@ def test_the_most_drifting_functions_and_the_distance_of_the_fold_are_shown() ->
     metrics = Metrics(Tally(), None, 0, 2)
     metrics.seen(replace(KNOWN, learning={"c1": {"drift": drift, "distance": {"largest": 1.25}}}))
     found = _samples(metrics.page())
-    assert found[_key("function_drift", cluster="c1", function="guest/b")] == -4.5
-    assert found[_key("function_drift", cluster="c1", function="guest/c")] == 1.5
-    assert _key("function_drift", cluster="c1", function="guest/a") not in found
-    assert found[_key("learning_distance", cluster="c1", of="largest")] == 1.25
+    assert found[key("function_drift", cluster="c1", function="guest/b")] == -4.5
+    assert found[key("function_drift", cluster="c1", function="guest/c")] == 1.5
+    assert key("function_drift", cluster="c1", function="guest/a") not in found
+    assert found[key("learning_distance", cluster="c1", of="largest")] == 1.25
 
 
 def test_the_snapshot_says_its_version_age_and_failures() -> None:
     metrics = _metrics()
     metrics.loads = lambda: (3, 2)
     found = _samples(metrics.page())
-    assert found[_key("snapshot_info", version="v1")] == 1
-    assert found[_key("snapshot_created_timestamp_seconds")] == AT.timestamp()
-    assert found[_key("snapshot_age_seconds")] > 0
-    assert (found[_key("snapshot_loads_total")], found[_key("snapshot_load_failures_total")]) == (3, 2)
+    assert found[key("snapshot_info", version="v1")] == 1
+    assert found[key("snapshot_created_timestamp_seconds")] == AT.timestamp()
+    assert found[key("snapshot_age_seconds")] > 0
+    assert (found[key("snapshot_loads_total")], found[key("snapshot_load_failures_total")]) == (3, 2)
 
 
 def test_watches_show_how_stale_they_are_once_they_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,11 +128,11 @@ def test_watches_show_how_stale_they_are_once_they_listed(tmp_path: Path, monkey
     status.write(Status(watches=[WatchStatus("c1", "nodes", 990.0, 1, waiting=7)]), tmp_path / status.FILE)
     found = _samples(metrics.page())
     nodes = {"cluster": "c1", "resource": "nodes"}
-    assert found[_key("watch_staleness_seconds", **nodes, use="answers")] == 1.5
-    assert found[_key("watch_staleness_seconds", **nodes, use="history")] == 10
-    assert _key("watch_staleness_seconds", cluster="c1", resource="pods", use="answers") not in found
-    assert found[_key("watch_lists_total", **nodes, use="answers")] == 2
-    assert found[_key("watch_waiting", **nodes, use="history")] == 7
+    assert found[key("watch_staleness_seconds", **nodes, use="answers")] == 1.5
+    assert found[key("watch_staleness_seconds", **nodes, use="history")] == 10
+    assert key("watch_staleness_seconds", cluster="c1", resource="pods", use="answers") not in found
+    assert found[key("watch_lists_total", **nodes, use="answers")] == 2
+    assert found[key("watch_waiting", **nodes, use="history")] == 7
 
 
 def test_what_the_supervisor_saw_last_counts_where_it_is_newer(tmp_path: Path) -> None:
@@ -156,16 +145,16 @@ def test_what_the_supervisor_saw_last_counts_where_it_is_newer(tmp_path: Path) -
     told = Status(1.0, {"usage": job}, [newer, older], restarts=2, decisions_flushed=11, flush_errors=1)
     status.write(told, tmp_path / status.FILE)
     found = _samples(_metrics(tmp_path).page())
-    assert found[_key("source_rows_total", cluster="c1", source="usage")] == 1500
-    assert _key("source_failing", cluster="c1", source="usage", reason="timeout") not in found
-    assert found[_key("source_errors_total", cluster="c1", source="nodes")] == 0
-    assert found[_key("job_runs_total", task="usage", outcome="ok")] == 2
-    assert found[_key("job_runs_total", task="usage", outcome="timeout")] == 1
-    assert found[_key("job_missed_total", task="usage")] == 1
-    assert found[_key("job_overrun_total", task="usage")] == 4
-    assert found[_key("job_running", task="usage")] == 1
-    assert found[_key("serving_restarts_total")] == 2
-    assert found[_key("decisions_flushed_total")] == 11
+    assert found[key("source_rows_total", cluster="c1", source="usage")] == 1500
+    assert key("source_failing", cluster="c1", source="usage", reason="timeout") not in found
+    assert found[key("source_errors_total", cluster="c1", source="nodes")] == 0
+    assert found[key("job_runs_total", task="usage", outcome="ok")] == 2
+    assert found[key("job_runs_total", task="usage", outcome="timeout")] == 1
+    assert found[key("job_missed_total", task="usage")] == 1
+    assert found[key("job_overrun_total", task="usage")] == 4
+    assert found[key("job_running", task="usage")] == 1
+    assert found[key("serving_restarts_total")] == 2
+    assert found[key("decisions_flushed_total")] == 11
 
 
 def test_reviews_are_counted_by_what_became_of_them() -> None:
@@ -176,10 +165,10 @@ def test_reviews_are_counted_by_what_became_of_them() -> None:
         answer = client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     found = _samples(answer.text)
-    assert found[_key("decisions_total", mode="prefer", outcome="patched", reason="none")] == 1
-    assert found[_key("webhook_errors_total", cause="malformed_review")] == 1
-    assert found[_key("webhook_duration_seconds_count")] == 2
-    assert found[_key("webhook_duration_seconds_bucket", le="+Inf")] == 2
+    assert found[key("decisions_total", mode="prefer", outcome="patched", reason="none")] == 1
+    assert found[key("webhook_errors_total", cause="malformed_review")] == 1
+    assert found[key("webhook_duration_seconds_count")] == 2
+    assert found[key("webhook_duration_seconds_bucket", le="+Inf")] == 2
 
 
 def test_any_process_answers_for_all_and_a_new_one_goes_on_counting(tmp_path: Path) -> None:
@@ -196,17 +185,17 @@ def test_any_process_answers_for_all_and_a_new_one_goes_on_counting(tmp_path: Pa
     metrics._tally.without("fastest", "deadline")
     metrics.publish()
     found = _samples(metrics.page())
-    assert found[_key("decisions_total", mode="prefer", outcome="patched", reason="none")] == 4
-    assert found[_key("decisions_dropped_total")] == 5
-    assert found[_key("rules_left_out_total", rule="fastest", cause="deadline")] == 2
-    assert found[_key("webhook_duration_seconds_bucket", le="0.005")] == 3
-    assert found[_key("webhook_duration_seconds_bucket", le="2.0")] == 3
-    assert found[_key("webhook_duration_seconds_bucket", le="+Inf")] == 4
-    assert found[_key("webhook_duration_seconds_sum")] == pytest.approx(9.012)
+    assert found[key("decisions_total", mode="prefer", outcome="patched", reason="none")] == 4
+    assert found[key("decisions_dropped_total")] == 5
+    assert found[key("rules_left_out_total", rule="fastest", cause="deadline")] == 2
+    assert found[key("webhook_duration_seconds_bucket", le="0.005")] == 3
+    assert found[key("webhook_duration_seconds_bucket", le="2.0")] == 3
+    assert found[key("webhook_duration_seconds_bucket", le="+Inf")] == 4
+    assert found[key("webhook_duration_seconds_sum")] == pytest.approx(9.012)
     successor = counts.read(tmp_path / "serving-1.json")
     successor.decided("prefer", "patched", "none")
     counts.write(successor, tmp_path / "serving-1.json")
-    assert _samples(metrics.page())[_key("decisions_total", mode="prefer", outcome="patched", reason="none")] == 5
+    assert _samples(metrics.page())[key("decisions_total", mode="prefer", outcome="patched", reason="none")] == 5
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"decisions":[]}', b"\x00"])
@@ -214,7 +203,7 @@ def test_a_damaged_file_of_another_process_costs_only_itself(tmp_path: Path, con
     (tmp_path / "serving-1.json").write_bytes(content)
     (tmp_path / status.FILE).write_bytes(content)
     found = _samples(_metrics(tmp_path).page())
-    assert found[_key("webhook_duration_seconds_count")] == 0
+    assert found[key("webhook_duration_seconds_count")] == 0
 
 
 @pytest.mark.parametrize(("seconds", "bucket"), [(0.0, 0), (BUCKETS[0], 0), (0.0003, 1), (2.0, 12), (2.1, 13)])
