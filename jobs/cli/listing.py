@@ -1,11 +1,12 @@
 """``colocate interference``, ``functions``, ``nodes``, ``decisions``: what is known, as a table or for programs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
 import pyarrow as pa
 import typer
 
+from featurestore.snapshot import Snapshot
 from jobs.cli.common import Cluster, Output, settings, snapshot
 from jobs.cli.output import Format, document, rows
 from jobs.service.known import KNOWN, select
@@ -72,14 +73,14 @@ def functions(
     output: Output = Format.table,
 ) -> None:
     """What functions use, how much of each resource, how fast they answer, and what is declared otherwise."""
-    given = {"function": function, "dominant": dominant, "node_type": node_type, "cluster": cluster}
     from featurestore.unmeasured import declared_otherwise
 
-    known = snapshot(settings(context))
-    chosen = {key: value for key, value in given.items() if value is not None}
-    found = select(KNOWN["functions"], known, chosen, wide=wide).slice(0, limit)
-    differ = declared_otherwise(found, known["workflows"])
-    _print(found.append_column("declared_otherwise", differ), output, "functions")
+    def told(found: pa.Table, known: Snapshot) -> pa.Table:
+        differ = declared_otherwise(found, known["workflows"])
+        return found.add_column(found.num_columns - 1, "declared_otherwise", differ)  # the cluster stays the last
+
+    given = {"function": function, "dominant": dominant, "node_type": node_type, "cluster": cluster}
+    _show(context, "functions", given, limit, output, wide=wide, told=told)
 
 
 def nodes(
@@ -122,10 +123,14 @@ def _show(
     given: Mapping[str, str | None],
     limit: int,
     output: Format,
+    *,
+    wide: bool = False,
+    told: Callable[[pa.Table, Snapshot], pa.Table] = lambda found, known: found,
 ) -> None:
+    known = snapshot(settings(context))
     chosen = {key: value for key, value in given.items() if value is not None}
-    found = select(KNOWN[name], snapshot(settings(context)), chosen).slice(0, limit)
-    _print(found, output, name)
+    found = select(KNOWN[name], known, chosen, wide=wide).slice(0, limit)
+    _print(told(found, known), output, name)
 
 
 def _print(table: pa.Table, output: Format, title: str) -> None:

@@ -94,7 +94,7 @@ KNOWN: Mapping[str, Known] = {
 def select(known: Known, snapshot: Snapshot, given: Mapping[str, str], *, wide: bool = False) -> pa.Table:
     """Return the rows that match *given* filters, ordered; raises `BadInput` naming an unknown filter.
 
-    *wide* adds the columns that are more than usual after the usual ones.
+    *wide* adds the columns that are more than usual before the last one, the cluster.
     """
     for name in given:
         if name not in known.filters:
@@ -106,7 +106,8 @@ def select(known: Known, snapshot: Snapshot, given: Mapping[str, str], *, wide: 
             pc.fill_null(table[known.filters[name]].cast(pa.string()), ""), wanted[name]
         )
         table = table.filter(reduce(pc.and_, (match(name) for name in wanted)))
-    table = table.select([*known.columns, *(known.more if wide else ())])
+    *first, cluster = known.columns
+    table = table.select([*first, *(known.more if wide else ()), cluster])
     # Arrow sorts no dictionaries.
     plain = [
         pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field for field in table.schema
