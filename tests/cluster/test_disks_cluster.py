@@ -176,7 +176,7 @@ def test_an_annotation_that_cannot_be_read_is_told_by_the_scheduler(disks: Disks
 
 
 def test_a_service_that_is_killed_holds_pods_up_until_it_is_back(disks: Disks) -> None:
-    disks.kill()
+    disks.kill(signal.SIGKILL)
     waiting = disks.pod("waiting")
     disks.wait_event(waiting, "connection refused")
     assert disks.cluster.node_of(waiting) == ""
@@ -188,5 +188,5 @@ def test_a_service_that_is_killed_holds_pods_up_until_it_is_back(disks: Disks) -
 def test_a_service_that_may_be_ignored_stops_nothing_when_it_is_dead(disks: Disks) -> None:
     _, large = disks.nodes
     assert disks.cluster.wait_bound(disks.pod("before", gib=50)) == large
-    disks.kill()
+    disks.kill(signal.SIGKILL)
     assert disks.cluster.wait_bound(disks.pod("after")) in disks.nodes
