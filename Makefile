@@ -33,7 +33,8 @@ contracts: $(CHECKS)
 	$(BIN)/lint-imports --no-logo
 
 unit: $(CHECKS)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m measures
+	$(BIN)/python -m pytest -m "not measures" -n 3 --dist loadfile
 
 test: lint types contracts unit
 

@@ -23,7 +23,7 @@ SOURCE = "openwhisk"
 
 #: How often one request is sent at most, and the wait after the first time; it doubles.
 ATTEMPTS = 4
-_WAIT = 1.0
+WAIT = 1.0
 
 #: A server that asks for more patience than this gets its answer by the next collection.
 _LONGEST_WAIT = 30.0
@@ -199,7 +199,7 @@ class OpenWhiskClient:
             except Temporary as error:
                 if attempt == ATTEMPTS or error.delay > _LONGEST_WAIT:
                     raise
-                self._sleep(max(error.delay, _WAIT * 2 ** (attempt - 1)) * (1 + random.random() / 4))
+                self._sleep(max(error.delay, WAIT * 2 ** (attempt - 1)) * (1 + random.random() / 4))
                 attempt += 1
                 continue
             if answer.status == 400 and limited and self._limit > 1:
@@ -285,7 +285,7 @@ def _milliseconds(at: datetime) -> int:
 def _patience(headers: Mapping[str, str]) -> float:
     """The seconds of Retry-After; a date instead, or nonsense, counts as a short wait."""
     given = headers.get("Retry-After", "")
-    return float(given) if given.isdecimal() else _WAIT
+    return float(given) if given.isdecimal() else WAIT
 
 
 def _write(spool: Path, body: bytes) -> Path:

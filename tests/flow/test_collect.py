@@ -10,6 +10,7 @@ import pytest
 
 from featurestore.store.duck import Store
 from jobs.demo.openwhisk import Fault
+from pipeline.clients import openwhisk
 from tests.support.kube_server import HTML, status
 from tests.support.town import KEY, Town, town
 from tests.support.web import Reply
@@ -114,7 +115,10 @@ def test_a_broken_api_server_costs_only_its_objects(place: Town, fault: object, 
 
 
 @pytest.mark.parametrize("fault", ["error", "html", "half", "hang", "forbidden"])
-def test_a_broken_openwhisk_costs_only_its_activations(tmp_path: Path, fault: Fault) -> None:
+def test_a_broken_openwhisk_costs_only_its_activations(
+    tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openwhisk, "WAIT", 0.05)
     with town(tmp_path, faults=[fault] * 200, patience="0.5s" if fault == "hang" else "3s") as place:
         done = place.colocate("collect", "-o", "json")
         assert done.returncode == 3

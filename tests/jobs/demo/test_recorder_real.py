@@ -16,6 +16,8 @@ from jobs.demo.recorder import answers, assemble
 from jobs.demo.recorder.functions import FUNCTIONS
 from tests.support.prometheus import needs_prometheus, start_prometheus
 
+pytestmark = pytest.mark.measures
+
 #: Threads that may use a core at once: transcode's four, stream's own and its peer's.
 THREADS = {"media/transcode": 5, "media/stream": 2, "shop/journal": 1}
 
