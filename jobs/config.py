@@ -272,8 +272,34 @@ class ServeSettings(Group):
     )
     token: SecretStr | None = Field(None, description="bearer token asked for by everything but health")
     token_file: File | None = Field(None, description="file holding the bearer token")
+    replica_token: SecretStr | None = Field(
+        None, description="bearer token that opens only what replicas ask their writer for"
+    )
+    replica_token_file: File | None = Field(None, description="file holding the token of replicas")
     workers: int = Field(1, ge=1, description="serving processes")
     metrics_pairs: int = Field(100, ge=0, description="pairs, functions and drives in the metrics: the strongest")
+
+
+class ReplicaSettings(Group):
+    writer: str | None = Field(
+        None,
+        pattern=r"^https?://[^/@\s]+(/[^@\s]*)?$",
+        description="base URL of the service that collects and learns: this one then answers from that one's "
+        "snapshot, and hands its decisions back",
+    )
+    token: SecretStr | None = Field(None, description="bearer token for the writer (its `serve.replica_token`)")
+    token_file: File | None = Field(None, description="file holding the bearer token, read again each time")
+    ca_file: File | None = Field(None, description="CA certificates to verify the writer with, read again each time")
+    every: Span = Field(
+        timedelta(seconds=5), description="how often the writer is asked for news and decisions are handed back"
+    )
+    timeout: Span = Field(timedelta(seconds=30), description="limit of one request")
+
+    @model_validator(mode="after")
+    def _one_token(self) -> "ReplicaSettings":
+        if self.token is not None and self.token_file is not None:
+            raise ValueError("give token or token_file, not both")
+        return self
 
 
 class DiskSettings(Group):
@@ -319,6 +345,7 @@ class Settings(BaseSettings):
     serve: ServeSettings = ServeSettings()
     disks: DiskSettings = DiskSettings()
     regions: RegionsSettings = RegionsSettings()
+    replica: ReplicaSettings = ReplicaSettings()
 
     @classmethod
     def settings_customise_sources(

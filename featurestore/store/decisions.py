@@ -116,7 +116,7 @@ def flush(store: Store, directory: Path, *, files: int = 256) -> Flushed:
 
     Files left behind by a process that died are taken too. Raises as `Store.write` does, and then leaves all files.
     """
-    _adopt(directory)
+    adopt(directory)
     taken = sorted(directory.glob("decisions-*.jsonl"))[:files]
     decisions: list[_Line] = []
     refused = 0
@@ -191,7 +191,7 @@ def _insert(con: DuckDBPyConnection) -> int:
     return int(rows)
 
 
-def _adopt(directory: Path) -> None:
+def adopt(directory: Path) -> None:
     """Hand over the files of processes that died: nobody holds their locks any more."""
     for path in directory.glob("decisions-*.part"):
         with contextlib.suppress(OSError), path.open("rb") as file:
@@ -208,13 +208,25 @@ def _read(path: Path) -> tuple[list[_Line], int]:
     except FileNotFoundError:  # another flush was faster
         return [], 0
     for line in content.splitlines():
-        try:
-            decision = _DECODER.decode(line)
-            _ = bytes(decision.document).decode()
+        if (decision := _decoded(line)) is not None:
             found.append(decision)
-        except (msgspec.MsgspecError, UnicodeError):
+        else:
             refused += 1
     return found, refused
+
+
+def is_decision(line: bytes) -> bool:
+    """Whether a flush would take *line*."""
+    return _decoded(line) is not None
+
+
+def _decoded(line: bytes) -> _Line | None:
+    try:
+        decision = _DECODER.decode(line)
+        _ = bytes(decision.document).decode()
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+    return decision
 
 
 def _table(decisions: list[_Line]) -> pa.Table:

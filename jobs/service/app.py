@@ -22,6 +22,7 @@ from jobs.service.intents.paths import WithoutVersion
 from jobs.service.intents.stored import Intents
 from jobs.service.metrics import Metrics
 from jobs.service.problems import HANDLERS
+from jobs.service.replication.answers import Replication, misdirected
 from jobs.service.routes import ROUTES, Readiness
 
 
@@ -41,8 +42,11 @@ class Parts:
     intents: Intents
     disks: DiskDesk
     hosts: hosts.HostJobs
+    replication: Replication
     token: Token = field(default_factory=lambda: Token(None, None))
+    replicas: Token = field(default_factory=lambda: Token(None, None))
     client_ca: bool = False
+    writer: str | None = None
     reserving: Plans | None = None
     company: Company | None = None
 
@@ -64,7 +68,11 @@ def create_app(parts: Parts) -> Starlette:
         **disks.handlers(parts.disks, parts.reserving, parts.tally.turned_down, parts.company),
         **intents.handlers(parts.intents, parts.snapshot, parts.tally.turned_down),
         **hosts.handlers(parts.hosts, parts.tally.turned_down),
+        **parts.replication.handlers(),
     }
+    if parts.writer is not None:
+        elsewhere = misdirected(parts.writer)
+        answering |= {route.name: elsewhere for route in ROUTES if route.changes}
     admission = Admission(parts.decide, parts.keep, parts.tally)
     routes: list[BaseRoute] = [
         Route(route.path, admission)  # an ASGI application of its own: the shortest way through the framework
@@ -72,5 +80,7 @@ def create_app(parts: Parts) -> Starlette:
         else Route(route.path, answering[route.name], methods=[route.method])
         for route in ROUTES
     ]
-    guard = Middleware(Auth, token=parts.token, client_ca=parts.client_ca, refused=parts.tally.refused)
+    guard = Middleware(
+        Auth, token=parts.token, client_ca=parts.client_ca, refused=parts.tally.refused, replicas=parts.replicas
+    )
     return Starlette(routes=routes, middleware=[guard, Middleware(WithoutVersion)], exception_handlers=HANDLERS)

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobs.service.periodic import signature
 from jobs.service.problems import problem
+from jobs.service.replication.operations import PREFIX
 from pipeline.errors import BadInput
 
 #: Paths that the kubelet probes without credentials.
@@ -23,8 +24,8 @@ _log = structlog.get_logger(__name__)
 class Token:
     """The bearer token that is asked for; from the settings or from a file that is read again when it changes."""
 
-    def __init__(self, value: str | None, file: Path | None) -> None:
-        """Take the token; raises `BadInput` naming the file where it holds none."""
+    def __init__(self, value: str | None, file: Path | None, name: str = "serve.token") -> None:
+        """Take the token of setting *name*; raises `BadInput` naming the file where it holds none."""
         self._file = file
         self._seen = signature([file])
         self._value = value.encode() if value else None
@@ -32,7 +33,7 @@ class Token:
             try:
                 self._value = self._read(file)
             except (OSError, ValueError) as error:
-                raise BadInput(f"serve.token_file: {file}: {error}") from None
+                raise BadInput(f"{name}_file: {file}: {error}") from None
 
     @staticmethod
     def _read(file: Path) -> bytes:
@@ -69,12 +70,16 @@ class Auth:
     """ASGI middleware that turns away who may not ask with 401.
 
     With a token everything but health asks for it; with a client CA the paths of `BY_CERTIFICATE` accept a verified
-    client certificate instead, and with a client CA alone every path but health does.
+    client certificate instead, and with a client CA alone every path but health does. What replicas ask for is opened
+    by *replicas* too, and where there is such a token, not without one.
     """
 
-    def __init__(self, app: ASGIApp, token: Token, client_ca: bool, refused: Callable[[], None]) -> None:
+    def __init__(
+        self, app: ASGIApp, token: Token, client_ca: bool, refused: Callable[[], None], replicas: Token
+    ) -> None:
         self._app = app
         self._token = token
+        self._replicas = replicas
         self._client_ca = client_ca
         self._refused = refused
 
@@ -89,6 +94,8 @@ class Auth:
 
     def _allowed(self, scope: Scope) -> bool:
         path = scope["path"]
+        if self._replicas.asked_for and path.startswith(PREFIX):
+            return _shown(scope, self._replicas) or _shown(scope, self._token)
         if path in OPEN or not (self._token.asked_for or self._client_ca):
             return True
         if (
@@ -97,6 +104,8 @@ class Auth:
             and (not self._token.asked_for or path.startswith(BY_CERTIFICATE))
         ):
             return True
-        return self._token.asked_for and any(
-            name == b"authorization" and self._token.matches(value) for name, value in scope["headers"]
-        )
+        return _shown(scope, self._token)
+
+
+def _shown(scope: Scope, token: Token) -> bool:
+    return any(name == b"authorization" and token.matches(value) for name, value in scope["headers"])

@@ -10,9 +10,9 @@ from prometheus_client.metrics_core import Metric
 from featurestore.snapshot import TABLES, empty
 from jobs.regions import gauges
 from jobs.service.counts import Tally
-from jobs.service.families import admission, freshness, outcomes, refusals, regions, schedule, sources
+from jobs.service.families import admission, freshness, outcomes, refusals, regions, replica, schedule, sources
 from jobs.service.metrics import of_snapshot
-from jobs.supervisor.status import Status
+from jobs.supervisor.status import Status, WriterStatus
 
 _HEAD = """\
 # Metrics
@@ -40,6 +40,7 @@ def families() -> Iterator[Metric]:
     yield from freshness.snapshot(0.0, 0.0, 0, 0)
     yield from freshness.watches((), 0.0)
     yield from schedule.schedule(Status())
+    yield from replica.replica(WriterStatus(), 0.0)
 
 
 def markdown() -> str:

@@ -18,6 +18,8 @@ def check(settings: ServeSettings) -> None:
         raise BadInput("serve.client_ca: needs serve.tls_cert and serve.tls_key")
     if settings.token is not None and settings.token_file is not None:
         raise BadInput("serve.token, serve.token_file: give one of them")
+    if settings.replica_token is not None and settings.replica_token_file is not None:
+        raise BadInput("serve.replica_token, serve.replica_token_file: give one of them")
     if settings.host is not None and not guarded(settings) and not _loopback(settings.host):
         raise BadInput(
             f"serve.host: {settings.host} can be reached from elsewhere; set serve.token_file or serve.client_ca, "

@@ -23,6 +23,7 @@ from jobs.service.families import (
     pairs,
     refusals,
     regions,
+    replica,
     schedule,
     sources,
 )
@@ -116,6 +117,8 @@ class Metrics:
         if told is not None:
             yield from schedule.schedule(told)
             yield from outcomes.outcomes(told.outcomes)
+            if told.writer is not None:
+                yield from replica.replica(told.writer, now)
 
     def _tallies(self) -> Iterator[counts.Tally]:
         yield self._tally

@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
+
+
+#: Posted for the length of the question.
+_ASKS: Final = frozenset({"mutate", "recommendations", "disk_plans", "extender_filter", "extender_prioritize"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +31,8 @@ class Operation:
     status: int = 200
     problems: tuple[int, ...] = ()
     yaml: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes what is stored: that is for the writer, not for its replicas."""
+        return self.method in ("PUT", "DELETE") or (self.method == "POST" and self.name not in _ASKS)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 import uvicorn
+from pydantic import SecretStr
 
 from featurestore.store.control import Control
 from jobs import logs, wire
@@ -33,6 +34,7 @@ from jobs.service.metrics import Metrics
 from jobs.service.others import Others
 from jobs.service.periodic import Periodic
 from jobs.service.prepared import Spent
+from jobs.service.replication.answers import Replication
 from jobs.service.reservations import Reservations
 from jobs.service.routes import Readiness
 from jobs.service.spool import Spool
@@ -51,6 +53,9 @@ _log = structlog.get_logger(__name__)
 #: How often files that may be renewed are looked at, and counts are left for the other processes, in seconds.
 _HOUSEKEEPING = 1.0
 
+#: How long a replica waits for its first snapshot before it answers without, in seconds.
+_FIRST_SNAPSHOT = 20.0
+
 
 class Process:
     """Everything of one serving process; `start` and `close` its threads, `run` the server."""
@@ -61,7 +66,9 @@ class Process:
         cluster = admitted(settings)
         policy = wire.policy(settings, cluster)
         self._tls = context_of(serve)
-        token = Token(serve.token.get_secret_value() if serve.token else None, serve.token_file)
+        self._patience = time.monotonic() + _FIRST_SNAPSHOT if settings.replica.writer is not None else 0.0
+        token = Token(_revealed(serve.token), serve.token_file)
+        replicas = Token(_revealed(serve.replica_token), serve.replica_token_file, "serve.replica_token")
         tally = counts.read(directory / f"serving-{slot}.json") if directory is not None else counts.Tally()
         self.reservations = Reservations()
         others = Others(
@@ -97,7 +104,7 @@ class Process:
         kept = history.History(settings)
         self._history = kept
         self.spool = Spool(kept.keep, tally.lost)
-        self._housekeeping = Periodic("housekeeping", _HOUSEKEEPING, self._keep_house(token), finally_=True)
+        self._housekeeping = Periodic("housekeeping", _HOUSEKEEPING, self._keep_house(token, replicas), finally_=True)
         warming = Warming(lambda: self.state.current.view, policy)
         self._jobs = Periodic("stream jobs", _HOUSEKEEPING, self.hosts.refresh)
         self._warming = Periodic("warming", _HOUSEKEEPING, warming.work)
@@ -132,7 +139,10 @@ class Process:
                 company=desk.company if settings.disks.interference else None,
                 disks=disk_desk,
                 hosts=self.hosts,
+                replication=Replication(settings.store),
+                writer=settings.replica.writer,
                 token=token,
+                replicas=replicas,
                 client_ca=serve.client_ca is not None,
             )
         )
@@ -179,9 +189,10 @@ class Process:
     def _changes(self) -> int:
         return self.hosts.changes + (self.live.changes if self.live is not None else 0)
 
-    def _keep_house(self, token: Token) -> Callable[[], None]:
+    def _keep_house(self, *tokens: Token) -> Callable[[], None]:
         def work() -> None:
-            token.refresh()
+            for token in tokens:
+                token.refresh()
             if self._tls is not None:
                 self._tls.refresh()
             self.metrics.publish()
@@ -189,9 +200,17 @@ class Process:
         return work
 
     def _ready(self) -> Readiness:
-        """Ready with whatever is known: a fresh installation, without snapshot, has to answer too."""
+        """Ready with whatever is known: a fresh installation, without snapshot, has to answer too.
+
+        A replica gets some time to fetch one first: beside it others answer that have theirs.
+        """
         live = self.live is not None and self.live.synced
-        return Readiness("ready", self.state.current.snapshot.version, live)
+        fetching = not self.state.loads and time.monotonic() < self._patience
+        return Readiness("starting" if fetching else "ready", self.state.current.snapshot.version, live)
+
+
+def _revealed(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
 
 
 def _live(settings: Settings, cluster: str, others: Others) -> Live | None:

@@ -10,6 +10,7 @@ from jobs.service.hostbodies import HostConstraints, HostConstraintsRequest, Rel
 from jobs.service.intents.operations import INTENTS
 from jobs.service.known import KNOWN
 from jobs.service.operation import Operation
+from jobs.service.replication.operations import REPLICATION
 from jobs.service.review import AdmissionAnswer, AdmissionReview
 from jobs.service.tables import Page
 
@@ -86,6 +87,7 @@ ROUTES: tuple[Operation, ...] = (
     ),
     *DISKS,
     *INTENTS,
+    *REPLICATION,
     Operation("GET", "/metrics", "metrics", "Metrics for Prometheus", media="text/plain"),
     Operation("GET", "/healthz", "healthz", "Whether the process answers", media="text/plain", open=True),
     Operation("GET", "/readyz", "readyz", "Whether answers can be given", answer=Readiness, open=True),

@@ -81,6 +81,12 @@ class Board:
             self._status.watches = watches
             self._write()
 
+    def writer(self, writer: status.WriterStatus) -> None:
+        """Take over how a replica fares with its writer."""
+        with self._lock:
+            self._status.writer = writer
+            self._write()
+
     def flushed(self, count: int) -> None:
         """Decisions were written to the history."""
         if count:

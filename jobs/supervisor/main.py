@@ -2,7 +2,7 @@
 
 It opens the listening socket, runs collections and learning as child processes with a limit, writes decisions and
 what it sees of nodes and pods to the history, replaces serving processes that end, and takes everything with it when
-it ends.
+it ends. As a replica (`replica.writer`) it has no history of its own: it fetches and hands back instead.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ from jobs.service.tls import context_of
 from jobs.supervisor import children, status
 from jobs.supervisor.board import Board
 from jobs.supervisor.clockwork import Clockwork, Job, names
+from jobs.supervisor.replica import Replica
 from jobs.supervisor.schedule import plan
 from jobs.supervisor.servers import Servers
 from jobs.supervisor.watching import Watches
@@ -50,7 +51,7 @@ def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> in
     logs.configure()
     admitted(settings)
     context_of(settings.serve)
-    jobs = plan(settings, config_path) if schedule else []
+    jobs = plan(settings, config_path) if schedule and settings.replica.writer is None else []
     with (
         listening.bind(settings.serve) as sock,
         tempfile.TemporaryDirectory(prefix=f"colocate-serve-{os.getpid()}-") as name,
@@ -72,9 +73,15 @@ class _Supervisor:
         self._board = Board(directory / status.FILE, names(jobs))
         self._clockwork = Clockwork(jobs, self._board, self._report) if jobs else None
         self._watches = Watches(settings, self._board, self._report) if jobs else None
-        self._regions = Instance(settings, directory, follow=bool(jobs))
-        self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
-        self._followed = Periodic("outcomes", _FOLLOW, self._follow)
+        self._regions: Instance | None = None
+        if settings.replica.writer is None:
+            self._regions = Instance(settings, directory, follow=bool(jobs))
+            self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
+            self._followed = Periodic("outcomes", _FOLLOW, self._follow)
+        else:
+            replica, every = Replica(settings, self._board.writer), settings.replica.every.total_seconds()
+            self._flusher = Periodic("decisions", every, replica.hand_back, finally_=True)
+            self._followed = Periodic("snapshot", every, replica.fetch)
 
     def run(self, address: tuple[object, ...]) -> int:
         on_signals(self._stopping.set)
@@ -88,13 +95,15 @@ class _Supervisor:
                 self._clockwork.start()
             if self._watches is not None:
                 self._watches.start()
-            self._regions.start()
+            if self._regions is not None:
+                self._regions.start()
             while not self._stopping.wait(_LOOK) and code is None:
                 code = servers.look()
         finally:
             _log.info("shutting down")
             self._followed.close()
-            self._regions.close()
+            if self._regions is not None:
+                self._regions.close()
             if self._watches is not None:
                 self._watches.close()
             if self._clockwork is not None:

@@ -69,6 +69,20 @@ class OutcomeStatus(msgspec.Struct, frozen=True):
     latency_ratio: float | None
 
 
+class WriterStatus(msgspec.Struct):
+    """How a replica fares with its writer; *confirmed* is when this last said what to answer from (epoch seconds).
+
+    *exchanges* counts by kind (snapshot, control, decisions) and outcome (changed, unchanged, none, failed);
+    *handed_back* and *lost* count decisions, *waiting* their bytes on disk.
+    """
+
+    confirmed: float | None = None
+    exchanges: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    handed_back: int = 0
+    lost: int = 0
+    waiting: int = 0
+
+
 class Status(msgspec.Struct):
     """The supervisor's state at *written* (epoch seconds)."""
 
@@ -80,6 +94,7 @@ class Status(msgspec.Struct):
     decisions_flushed: int = 0
     flush_errors: int = 0
     outcomes: list[OutcomeStatus] = msgspec.field(default_factory=list)
+    writer: WriterStatus | None = None
 
 
 _decoder = msgspec.json.Decoder(Status)

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from featurestore.snapshot import Snapshot, empty
 from featurestore.store.control import Control
 from featurestore.store.decisions import Decision
-from jobs.config import DiskSettings, HostsSettings
+from jobs.config import DiskSettings, HostsSettings, StoreSettings
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.counts import Tally
@@ -27,6 +27,7 @@ from jobs.service.disks.desk import DiskDesk
 from jobs.service.hosts import HostJobs
 from jobs.service.intents.stored import Intents
 from jobs.service.metrics import Metrics
+from jobs.service.replication.answers import Replication
 from jobs.service.review import AdmissionRequest
 from jobs.service.routes import Readiness
 from jobs.service.tls import Protocol
@@ -67,6 +68,7 @@ class Fakes:
         control: Path = Path("nowhere/c.sqlite"),
     ) -> None:
         self.intents = Intents(Control(control))
+        self.store = StoreSettings(control=control, snapshot=Path("nowhere/snapshot"), spool=Path("nowhere/spool"))
         self.hosts = HostJobs(Control(control), "c1", HostsSettings(), _no_cluster)
         self.snapshot = snapshot or empty(AT)
         self.tally = Tally()
@@ -111,6 +113,7 @@ class Fakes:
             intents=self.intents,
             disks=DiskDesk(DiskSettings(), "c1", lambda: self.snapshot, None),
             hosts=self.hosts,
+            replication=Replication(self.store),
             token=token or Token(None, None),
             client_ca=client_ca,
         )
@@ -122,8 +125,8 @@ def running(parts: Parts, tls: ssl.SSLContext | None = None) -> AbstractContextM
 
 
 @contextmanager
-def running_app(app: Starlette, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """Serve *app* and yield its base URL."""
+def running_app(app: Starlette, tls: ssl.SSLContext | None = None, port: int = 0) -> Iterator[str]:
+    """Serve *app*, on a free port unless one is given, and yield its base URL."""
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -134,7 +137,7 @@ def running_app(app: Starlette, tls: ssl.SSLContext | None = None) -> Iterator[s
         ssl_context_factory=(lambda *_: tls) if tls is not None else None,
     )
     server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", port)) as listening:
         port = listening.getsockname()[1]
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

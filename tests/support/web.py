@@ -64,6 +64,10 @@ def answering(reply: Callable[[Asked], Reply], certificate: tuple[Path, Path] | 
             if answer.cut is not None:
                 self.close_connection = True
 
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
         def log_message(self, *_: object) -> None:
             pass
 

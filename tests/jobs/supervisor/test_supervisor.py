@@ -1,107 +1,27 @@
 """``colocate serve`` as a process: what it starts, what it replaces, and that it leaves nothing behind."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from featurestore.store import decisions, published
 from featurestore.store.duck import Store
 from jobs.service import counts
 from tests.support import kube_objects
 from tests.support.kube_server import serving
-from tests.support.processes import alive, children
+from tests.support.processes import alive
 from tests.support.service import AT, encoded, review, wait_until
+from tests.support.serving import PATIENCE, Serving, configured, supervisor
 from tests.support.snapshots import snapshot
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-
-PATIENCE = 60.0
-
-
-class Serving:
-    """A running supervisor."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
-        self.process = process
-        self._log = log
-        self.url = ""
-
-    def wait(self) -> "Serving":
-        """Wait until it answers; its log says on which port."""
-        wait_until(lambda: self._address() is not None, PATIENCE)
-        self.url = f"http://127.0.0.1:{self._address()}"
-        wait_until(self.ready, PATIENCE)
-        return self
-
-    def _address(self) -> int | None:
-        for line in self.log().splitlines():
-            if line.startswith("{") and (entry := json.loads(line))["event"] == "listening":
-                return int(entry["port"])
-        assert self.process.poll() is None, self.log()
-        return None
-
-    def ready(self) -> bool:
-        try:
-            return httpx.get(self.url + "/readyz").status_code == 200
-        except httpx.TransportError:
-            return False
-
-    def log(self) -> str:
-        return self._log.read_text()
-
-    def metric(self, name: str, **labels: str) -> float | None:
-        """The value of the first sample of *name* that has *labels*."""
-        for family in text_string_to_metric_families(httpx.get(self.url + "/metrics").text):
-            for sample in family.samples:
-                if sample.name == name and labels.items() <= sample.labels.items():
-                    return sample.value
-        return None
-
-    def family(self) -> dict[int, str]:
-        """Everything that it started, by process id."""
-        return children(self.process.pid)
-
-
-def configured(directory: Path, serve: Mapping[str, Any] | None = None, rest: str = "") -> Path:
-    """Write a settings file whose files lie in *directory*."""
-    lines = ["[store]"]
-    names = {"path": "store.duckdb", "control": "control.sqlite", "snapshot": "snapshot", "spool": "spool"}
-    lines += [f"{name} = {str(directory / file)!r}" for name, file in names.items()]
-    lines += ["[serve]", *(f"{name} = {value!r}" for name, value in {"port": 0, **(serve or {})}.items())]
-    file = directory / "colocate.toml"
-    file.write_text("\n".join([*lines, rest]) + "\n")
-    return file
-
-
-@contextmanager
-def supervisor(config: Path, *arguments: str) -> Iterator[Serving]:
-    """Run ``colocate serve`` and kill what is left of it."""
-    log = config.with_suffix(".log")
-    with log.open("wb") as stderr:
-        command = [sys.executable, "-m", "jobs.cli", "--config", str(config), "serve", *arguments]
-        process = subprocess.Popen(command, stderr=stderr, stdout=subprocess.DEVNULL)
-    served = Serving(process, log)
-    try:
-        yield served
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""What a writer gives to its replicas and takes from them."""
