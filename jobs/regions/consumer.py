@@ -78,9 +78,9 @@ class Consumer:
         return {index: held.region for index, held in list(self._held.items())}
 
     @property
-    def accepted(self) -> dict[int, RegionStatus]:
-        """The statuses that the API server accepted last."""
-        return {index: held.written for index, held in list(self._held.items()) if held.written is not None}
+    def shown(self) -> dict[int, RegionStatus]:
+        """The statuses that the resources have, as the last write or event of each said."""
+        return {index: held.shown for index, held in list(self._held.items())}
 
     def region(self, index: int) -> Region | None:
         """One region as it is now."""
@@ -239,6 +239,7 @@ class Consumer:
         elif held is not None:
             # Its dynamic part is ours, and newer here than what is seen of it.
             held.asked = spec
+            held.show(resource.version, status)
             if held.unwritten is None:
                 self._catch_up(held)
         else:
@@ -248,7 +249,16 @@ class Consumer:
             again = resource.run_before and (self._restarted or used)
             region = restarted(resource.region) if again else resource.region
             written = status if resource.run_before else None
-            held = Held(resource.name, resource.version, region, written, spec, again or self._restarted)
+            held = Held(
+                resource.name,
+                resource.version,
+                region,
+                written,
+                spec,
+                again or self._restarted,
+                status,
+                resource.version,
+            )
             self._held[held.index] = held
             self._write(held, Outcome(region))
             if self.started:

@@ -71,11 +71,11 @@ COUNTED = {
 }
 
 
-def families(accepted: Mapping[int, RegionStatus]) -> Iterable[Metric]:
+def families(shown: Mapping[int, RegionStatus]) -> Iterable[Metric]:
     """Yield the gauges of the regions as their resources hold them."""
     for name, text, value in GAUGES:
         family = GaugeMetricFamily(name, text, labels=(LABEL,))
-        for index, status in sorted(accepted.items()):
+        for index, status in sorted(shown.items()):
             family.add_metric((f"{LABEL}_{index}",), value(status))
         yield family
 
@@ -92,9 +92,9 @@ class Gauges(Collector):
     """Makes the page: the regions, what the operator did, and the process itself."""
 
     def __init__(
-        self, accepted: Callable[[], Mapping[int, RegionStatus]], counts: Callable[[], Mapping[str, int]]
+        self, shown: Callable[[], Mapping[int, RegionStatus]], counts: Callable[[], Mapping[str, int]]
     ) -> None:
-        self._accepted, self._counts = accepted, counts
+        self._shown, self._counts = shown, counts
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -102,7 +102,7 @@ class Gauges(Collector):
         GCCollector(registry=self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        yield from families(self._accepted())
+        yield from families(self._shown())
         yield from counted(self._counts())
 
     def page(self) -> bytes:

@@ -14,7 +14,8 @@ MOST_WAITING = 10_000
 class Held:
     """*written* is the status that the API server accepted last, at *version*; None before the first write.
 
-    *unwritten* is a transition whose resource is not written yet: nothing more happens to the region until it is, and
+    *shown* is the status that the resource has at *shown_at*, as an accepted write or an event said: what the gauges
+    show, whoever wrote it. *unwritten* is a transition whose resource is not written yet: nothing more happens to the region until it is, and
     what comes is *waiting* (None: a look at the health). *asked* is the static part that was seen last. *restarted*:
     the region's first healthy moment has to reset it.
     """
@@ -25,6 +26,8 @@ class Held:
     written: RegionStatus | None
     asked: RegionSpec
     restarted: bool
+    shown: RegionStatus
+    shown_at: str
     unwritten: Outcome | None = None
     failures: int = 0
     catching_up: bool = False
@@ -34,7 +37,17 @@ class Held:
     def index(self) -> int:
         return self.region.spec.region_index
 
+    def show(self, version: str, status: RegionStatus) -> None:
+        """Have the gauges show *status*, unless what they show is known to be newer."""
+        if not _older(version, self.shown_at):
+            self.shown, self.shown_at = status, version
+
     def wait(self, event: Event | None) -> None:
         """Keep *event* for later; looks at the health in a row are one."""
         if event is not None or not self.waiting or self.waiting[-1] is not None:
             self.waiting.append(event)
+
+
+def _older(one: str, other: str) -> bool:
+    """Whether version *one* of a resource came before *other*; versions that are no numbers have no order."""
+    return one.isdecimal() and other.isdecimal() and int(one) < int(other)

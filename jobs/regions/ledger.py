@@ -60,6 +60,7 @@ class Ledger:
             except SourceError as error:
                 return self._refused(held, error)
             held.failures = 0
+            held.show(held.version, outcome.region.status)
             return Wrote.ACCEPTED
         return self._later(held, "others change it all the time")
 
@@ -73,6 +74,7 @@ class Ledger:
             return self._later(held, f"{conflict}; {error}")
         held.version = current.version
         status = current.region.status
+        held.show(current.version, status)
         if status == outcome.region.status:  # our own write, whose answer was lost
             return Wrote.ACCEPTED
         if status != held.written and (held.written is not None or current.run_before):

@@ -119,7 +119,7 @@ class Operator:
             leading=lease.held,
         )
         gauges = Gauges(
-            lambda: consumer.accepted,
+            lambda: consumer.shown,
             lambda: {
                 "events": consumer.handled,
                 "ignored_events": consumer.ignored,

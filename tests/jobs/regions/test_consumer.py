@@ -367,4 +367,48 @@ def test_a_resource_that_gets_another_index_is_one_region_still() -> None:
     spec = msgspec.structs.replace(resource.region.spec, region_index=7)
     world.inbox.watched(Seen(resource._replace(region=Region(spec, resource.region.status))))
     world.settle()
-    assert set(world.consumer.regions) == set(world.consumer.accepted) == {7}
+    assert set(world.consumer.regions) == set(world.consumer.shown) == {7}
+
+
+def seen(world: World, version: int | None = None) -> RegionStatus:
+    """An event of the region's resource as it is now, or as if of an earlier *version*; what the gauges show then."""
+    resource = world.server.resource(0)
+    world.inbox.watched(Seen(resource if version is None else resource._replace(version=str(version))))
+    world.settle()
+    return world.consumer.shown[0]
+
+
+def test_the_gauges_show_a_resource_that_others_changed_and_the_region_is_not_written_for_it() -> None:
+    world = World(periodic()).listed().well()
+    theirs = msgspec.structs.replace(world.server.stored[0].status, last_completed_drain=7, avg_drain_time_metric=90)
+    world.server.change(0, theirs)
+    assert world.consumer.shown[0].last_completed_drain == -1  # nobody has said so yet
+    writes = len(world.server.writes)
+    assert seen(world) == theirs
+    assert len(world.server.writes) == writes
+    world.settle(5.0)  # the next write finds the change, and the region is taken up as after a restart
+    assert world.consumer.shown[0].state is State.RESETTING
+    assert world.consumer.shown[0] == world.server.stored[0].status
+
+
+def test_an_event_that_is_older_than_the_last_write_does_not_turn_the_gauges_back() -> None:
+    world = draining()
+    before = world.server.stored[0]
+    world.play(CheckpointDone(0, 1), CheckpointDone(1, 1))
+    written, current = world.server.version, world.server.stored[0]
+    world.server.stored[0] = before
+    assert seen(world, written - 1) == current.status
+    world.server.stored[0] = current
+    assert seen(world, written) == current.status
+    assert world.consumer.shown[0].last_completed_drain == 1
+
+
+def test_the_gauges_show_a_region_from_its_first_event_to_its_last() -> None:
+    world = World(periodic())
+    world.server.refuse = [Temporary("kubernetes", "status_500", "no")]
+    world.listed()
+    assert world.consumer.shown == {0: periodic().status}  # added, though no write was accepted yet
+    world.settle(1.0)
+    world.inbox.watched(Gone("j-cr0"))
+    world.settle()
+    assert world.consumer.shown == {}
