@@ -15,9 +15,9 @@ from jobs.regions.boards import Boards
 from jobs.regions.consumer import Consumer
 from jobs.regions.inbox import Inbox, Listed
 from jobs.regions.messenger import Addresses, Messenger
-from jobs.regions.operator import Web
 from jobs.regions.resources import Resource
 from jobs.regions.rest import Rest
+from jobs.regions.web import Web
 from pipeline.errors import BadInput
 from rules.regions.health import Health
 from rules.regions.region import Region, RegionSpec, RegionStatus, State, Trigger, initial

@@ -15,9 +15,9 @@ class Held:
     """*written* is the status that the API server accepted last, at *version*; None before the first write.
 
     *shown* is the status that the resource has at *shown_at*, as an accepted write or an event said: what the gauges
-    show, whoever wrote it. *unwritten* is a transition whose resource is not written yet: nothing more happens to the region until it is, and
-    what comes is *waiting* (None: a look at the health). *asked* is the static part that was seen last. *restarted*:
-    the region's first healthy moment has to reset it.
+    show, whoever wrote it. *unwritten* is a transition whose resource is not written yet: nothing more happens to the
+    region until it is, and what comes is *waiting* (None: a look at the health). *asked* is the static part that was
+    seen last. *restarted*: the region's first healthy moment has to reset it.
     """
 
     name: str

@@ -1,15 +1,11 @@
 """The operator of one job: watches, queue, consumer, REST, metrics, and the lease that lets it act."""
 
-import asyncio
-import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import structlog
-import uvicorn
 
 from jobs.ending import Ending
 from jobs.regions import paths
@@ -22,15 +18,16 @@ from jobs.regions.messenger import Addresses, Messenger
 from jobs.regions.resources import Conflict, Resource, Resources, Started, read
 from jobs.regions.rest import Rest, metrics
 from jobs.regions.surroundings import Surroundings
+from jobs.regions.web import Web
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.clients.watch import Watcher
-from pipeline.errors import BadInput, Permanent, SourceError
+from pipeline.errors import BadInput, Temporary
 from pipeline.objects.wire import name_of
 
 _log = structlog.get_logger(__name__)
 
-#: How long the start waits between tries to read the job's resource, in seconds.
-_PAUSE = 1.0
+#: Pauses between tries to read the job's resource at the start, in seconds: doubled from the first to the last.
+_PAUSES = (0.2, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,8 @@ class Operator:
             options.identity,
             seconds=options.lease_seconds,
         )
-        resources.operator()  # a job without one is said at once
+        if self._read(resources) is None:  # a job without one is said at once, and not when the lease is free
+            return True
         if not lease.acquire(self._stopped.is_set):
             lease.release()
             return True
@@ -86,21 +84,37 @@ class Operator:
             lease.release()
 
     def _mark(self, resources: Resources) -> Started | None:
-        """Read whether an operator ran before, and note that one runs now, before anything else happens."""
-        while not self._stopped.is_set():
+        """Note that an operator runs, before anything else happens; return what was noted before."""
+        while (started := self._read(resources)) is not None:
+            if started.has_started:
+                return started
             try:
-                started = resources.operator()
-                if not started.has_started:
-                    resources.mark_started(started)
+                resources.mark_started(started)
                 return started
             except Conflict:
                 continue
-            except Permanent:
-                raise
-            except SourceError as error:
-                _log.warning("operator not started yet", error=str(error))
-                self._stopped.wait(_PAUSE)
+            except Temporary as error:
+                self._pause(error, 0)
         return None
+
+    def _read(self, resources: Resources) -> Started | None:
+        """Read the job's own resource, for as long as it takes; None where `stop` came first.
+
+        Raises `Permanent` where the API server refuses: trying again would change nothing.
+        """
+        tries = 0
+        while not self._stopped.is_set():
+            try:
+                return resources.operator()
+            except Temporary as error:
+                self._pause(error, tries)
+                tries += 1
+        return None
+
+    def _pause(self, error: Temporary, tries: int) -> None:
+        _log.warning("operator not started yet", error=str(error))
+        pause = min(_PAUSES[1], _PAUSES[0] * 2.0 ** min(tries, 20))
+        self._stopped.wait(max(pause, min(error.delay, _PAUSES[1])))
 
     def _act(self, resources: Resources, started: Started, lease: Lease) -> bool:
         options = self.options
@@ -207,73 +221,3 @@ def _readable(raw: msgspec.Raw) -> Resource | None:
     except BadInput as error:
         _log.error("region left alone", error=str(error))
         return None
-
-
-class Web:
-    """Serves several applications, each on its port, in one thread; port 0 lets the system choose."""
-
-    def __init__(self, *served: tuple[object, int], host: str) -> None:
-        self._sockets: list[socket.socket] = []
-        try:
-            for _, port in served:
-                self._sockets.append(_listen(host, port))
-        except BadInput:
-            self._close_sockets()
-            raise
-        self._servers = [
-            uvicorn.Server(
-                uvicorn.Config(
-                    app,  # type: ignore[arg-type]
-                    ws="none",
-                    lifespan="off",
-                    interface="asgi3",
-                    log_config=None,
-                    access_log=False,
-                    proxy_headers=False,
-                    server_header=False,
-                    timeout_graceful_shutdown=2,
-                    timeout_keep_alive=75,
-                )
-            )
-            for app, _ in served
-        ]
-        self._thread = threading.Thread(target=self._run, name="web", daemon=True)
-
-    @property
-    def ports(self) -> tuple[int, int]:
-        first, second = (each.getsockname()[1] for each in self._sockets)
-        return first, second
-
-    def __enter__(self) -> "Web":
-        self._thread.start()
-        while self._thread.is_alive() and not all(server.started for server in self._servers):
-            time.sleep(0.005)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.should_exit = True
-        self._thread.join(10.0)
-        self._close_sockets()
-
-    def _run(self) -> None:
-        async def serve() -> None:
-            pairs = zip(self._servers, self._sockets, strict=True)
-            await asyncio.gather(*(server.serve(sockets=[sock]) for server, sock in pairs))
-
-        asyncio.run(serve())
-
-    def _close_sockets(self) -> None:
-        for sock in self._sockets:
-            sock.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        if not host and socket.has_dualstack_ipv6():
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1024
-        )
-    except OSError as error:
-        raise BadInput(f"port {port}: cannot listen on {host or '*'}:{port}: {error.strerror or error}") from None

@@ -137,3 +137,47 @@ def test_a_killed_operator_goes_on_where_it_was_and_uses_no_id_twice(
             assert watched.faults({0: [pe.checkpoints[0] for pe in simulator.pes.values()]}) == []
     finally:
         served.kill()
+
+
+def test_a_start_waits_for_an_api_server_that_does_not_answer_yet(
+    api: KubeApi, client: KubernetesClient, tmp_path: Path
+) -> None:
+    job, port = Job(client, "j", [region()], tmp_path), free_udp_port()
+    job.apply()
+    left = {"operators": 2, "status": 2}
+
+    def failing(method: str, path: str) -> int | str | None:
+        """The first reads and the first notes fail: refused by a server that starts, or broken off."""
+        what = "status" if path.endswith("/status") else "operators"
+        if paths.ALL_OPERATORS.rpartition("/")[2] not in path or not left[what]:
+            return None
+        left[what] -= 1
+        return 503 if left[what] else "drop"
+
+    api.fault = failing
+    running = Running(client, job, port).listening()
+    assert left == {"operators": 0, "status": 0}
+    assert job.has_started()
+    running.stop()
+    assert running.ended is True
+
+
+def test_a_start_waits_while_connections_are_refused_and_may_be_ended(tmp_path: Path) -> None:
+    with serving() as gone:
+        client = KubernetesClient(kubeconfig=gone.kubeconfig(tmp_path))
+        job = Job(client, "j", [region()], tmp_path)
+    running = Running(client, job, free_udp_port())
+    running.operator.listening.wait(0.5)
+    assert running.error is None
+    running.stop()
+    assert running.ended is True
+
+
+def test_a_start_that_is_forbidden_ends_at_once(api: KubeApi, client: KubernetesClient, tmp_path: Path) -> None:
+    job = Job(client, "j", [region()], tmp_path)
+    job.apply()
+    api.fault = lambda method, path: 403
+    running = Running(client, job, free_udp_port())
+    wait_for(lambda: running.error is not None, what="the end")
+    assert paths.operator_name("j") in str(running.error)
+    assert "403" in str(running.error)
