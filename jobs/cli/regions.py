@@ -177,6 +177,19 @@ def serve(
     lease: Annotated[
         float, typer.Option("--lease", min=1.0, max=3600.0, help="seconds until another operator may take over")
     ] = 15.0,
+    regions: Annotated[
+        int | None,
+        typer.Option(
+            "--regions", envvar="NUM_CONSISTENT_REGIONS", min=0, help="the job's, checked; default: unchecked"
+        ),
+    ] = None,
+    job_id: Annotated[
+        str, typer.Option("--job-id", envvar="STREAMS_JOB_ID", help="uid of the job, checked; default: unchecked")
+    ] = "",
+    generation: Annotated[
+        int | None,
+        typer.Option("--generation", envvar="STREAMS_GENERATION_ID", min=0, help="the job's; another one is logged"),
+    ] = None,
     cluster: _CLUSTER = None,
 ) -> None:
     """Run the operator of one job: one acts, others wait for its lease."""
@@ -185,6 +198,7 @@ def serve(
     from jobs import logs
     from jobs.ending import on_signals
     from jobs.regions.operator import Operator, Options
+    from jobs.regions.told import Told
 
     levels = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
     logs.configure(levels.get(os.environ.get("STREAMS_LOG_LEVEL", "info").lower(), logging.INFO))
@@ -204,6 +218,7 @@ def serve(
         notify_port=notify_port,
         address=pe_address,
         lease_seconds=lease,
+        told=Told(regions, job_id, generation),
     )
     operator = Operator(_client(context, cluster, timeout=min(4.0, lease / 4)), options)
     on_signals(operator.stop)

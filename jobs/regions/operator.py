@@ -18,6 +18,7 @@ from jobs.regions.messenger import Addresses, Messenger
 from jobs.regions.resources import Conflict, Resource, Resources, Started, read
 from jobs.regions.rest import Rest, metrics
 from jobs.regions.surroundings import Surroundings
+from jobs.regions.told import NOTHING, Told
 from jobs.regions.web import Web
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.clients.watch import Watcher
@@ -43,6 +44,7 @@ class Options:
     notify_port: int = 10001
     address: str = "{job}-{pe}.{namespace}"
     lease_seconds: float = 15.0
+    told: Told = NOTHING
 
 
 @dataclass(slots=True)
@@ -100,12 +102,15 @@ class Operator:
     def _read(self, resources: Resources) -> Started | None:
         """Read the job's own resource, for as long as it takes; None where `stop` came first.
 
-        Raises `Permanent` where the API server refuses: trying again would change nothing.
+        Raises `Permanent` where the API server refuses, and `BadInput` where the resource is not the one that this
+        operator was started for: trying again would change nothing.
         """
         tries = 0
         while not self._stopped.is_set():
             try:
-                return resources.operator()
+                found = resources.operator()
+                self.options.told.check(found, paths.operator_name(self.options.job))
+                return found
             except Temporary as error:
                 self._pause(error, tries)
                 tries += 1

@@ -31,11 +31,16 @@ class Resource(NamedTuple):
 
 
 class Started(NamedTuple):
-    """What the operator's own resource says; *has_started*: an operator ran for the job before."""
+    """What the operator's own resource says; *has_started*: an operator ran for the job before.
+
+    *job_id* is the uid of the job, *generation* that of the job when it was applied; "" where it does not say.
+    """
 
     regions: int
     has_started: bool
     version: str
+    job_id: str = ""
+    generation: str = ""
 
 
 class Conflict(SourceError):
@@ -89,7 +94,14 @@ class Resources:
         regions = spec.get("numRegions")
         if not isinstance(regions, int) or regions < 0:
             raise BadInput(f"{OPERATOR} {paths.operator_name(self._job)}: spec.numRegions: {regions!r} is no number")
-        return Started(regions, status.get("hasStarted") is True, str(body["metadata"]["resourceVersion"]))
+        meta = body["metadata"]
+        return Started(
+            regions,
+            status.get("hasStarted") is True,
+            str(meta["resourceVersion"]),
+            str(spec.get("jobId") or ""),
+            str((meta.get("labels") or {}).get(paths.GENERATION, "")),
+        )
 
     def mark_started(self, started: Started) -> None:
         """Note that an operator runs: whatever runs after it starts again. Raises `Conflict`, `SourceError`."""

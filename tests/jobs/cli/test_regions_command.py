@@ -152,6 +152,31 @@ def test_serving_a_job_that_is_not_there_is_one_line(api: KubeApi, capsys: pytes
 
 
 @pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("NUM_CONSISTENT_REGIONS", "two", "NUM_CONSISTENT_REGIONS"),
+        ("NUM_CONSISTENT_REGIONS", "-1", "--regions"),
+        ("NUM_CONSISTENT_REGIONS", "3", "NUM_CONSISTENT_REGIONS (--regions): 3, but j-consistent-region-operator"),
+        ("STREAMS_JOB_ID", "another", "STREAMS_JOB_ID (--job-id): 'another', but j-consistent-region-operator"),
+        ("STREAMS_GENERATION_ID", "first", "STREAMS_GENERATION_ID"),
+    ],
+)
+def test_an_operator_that_is_told_of_another_job_ends_with_one_line(
+    job: Job,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
+    said: str,
+) -> None:
+    job.apply()
+    monkeypatch.setenv(variable, value)
+    code, _, err = run(capsys, "serve", "--job", "j", "--port", "0", "--metrics-port", "0")
+    assert (code, err.count("\n"), said in err) == (2, 1, True), err
+    assert not job.has_started()
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ("show", "../x"),
