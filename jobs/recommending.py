@@ -8,6 +8,7 @@ from uuid import uuid4
 from featurestore.snapshot import Snapshot
 from jobs.asking import Beside
 from jobs.disks import layout
+from jobs.disks.files import Wanted
 from jobs.manifests import Manifest
 from pipeline import objects
 from rules.disks.rule import Volumes
@@ -33,7 +34,7 @@ class Answer:
 
 
 def answer(
-    manifest: Manifest,
+    given: Manifest | Wanted,
     snapshot: Snapshot,
     policy: Policy,
     *,
@@ -41,18 +42,23 @@ def answer(
     namespace: str | None,
     at: datetime,
     hosts: HostRules | None = None,
+    symmetric: bool = False,
 ) -> Answer:
-    """Recommend for the pod of *manifest* from *snapshot*, and *hosts* where it is of a stream job.
+    """Recommend for the pod of *given* from *snapshot*, and *hosts* where it is of a stream job.
 
-    Raises `BadInput` naming the pod's odd field.
+    Its volumes are looked for on the disks of *snapshot*, by the claims that stand in its file too; *symmetric* as in
+    `rules.disks.plan.plan`. Raises `BadInput` naming the pod's odd field.
     """
+    manifest = given.manifest if isinstance(given, Wanted) else given
     record = objects.pod_of(manifest.pod)
     labels, prefix = policy.function_labels, policy.label_prefix
     view = prepare(snapshot, cluster, at, function_labels=labels, label_prefix=prefix)
     view = replace(view, hosts=hosts or {})
     where = namespace or manifest.namespace
     request = from_pod(manifest.pod, record, view, namespace=where, cluster=cluster, policy=policy)
-    volumes = layout.mounting(manifest.pod, where) if len(snapshot["disks"]) else None
-    if volumes is not None:
-        request = replace(request, disks=Volumes(volumes, layout.of_snapshot(snapshot, cluster)))
+    if len(snapshot["disks"]):
+        volumes = given.pod if isinstance(given, Wanted) else layout.mounting(manifest.pod, where)
+        if volumes is not None and volumes.claims:
+            disks = layout.of_snapshot(snapshot, cluster, given.beside if isinstance(given, Wanted) else ())
+            request = replace(request, disks=Volumes(volumes, disks, symmetric))
     return Answer(manifest, recommend(request, view, policy, decision=str(uuid4()), at=at, ask=Beside()))

@@ -51,19 +51,28 @@ def recommend(
     """
     from featurestore.store.control import Control
     from jobs import wire
+    from jobs.disks.files import wanted
     from jobs.hosts import stored
-    from jobs.manifests import pods
     from jobs.recommending import answer
 
     held = settings(context)
-    manifests = list(pods(file, standard_input() if str(file) == "-" else None))
+    given = wanted(file, standard_input() if str(file) == "-" else None, namespace=namespace)
     known = snapshot(held)
     chosen = cluster_of(cluster, held, known)
     policy = wire.policy(held, chosen, mode=mode or "prefer")
     hosts = stored.rules(Control(held.store.control, held.store.deadline), chosen)
     answers = [
-        answer(manifest, known, policy, cluster=chosen, namespace=namespace, at=utc_now(), hosts=hosts)
-        for manifest in manifests
+        answer(
+            each,
+            known,
+            policy,
+            cluster=chosen,
+            namespace=namespace,
+            at=utc_now(),
+            hosts=hosts,
+            symmetric=held.disks.symmetric,
+        )
+        for each in given
     ]
     typer.echo(_shown(answers, output), nl=False)
     raise typer.Exit(DONE if all(each.recommendation.satisfiable for each in answers) else NO)

@@ -50,6 +50,7 @@ def plan(
         layouts = [layout.lay_out_of([*objects, *each.beside]) for each in wanted]
     else:
         held = settings(context)
+        sequential, symmetric = sequential or held.disks.sequential, symmetric or held.disks.symmetric
         known = snapshot(held)
         chosen = cluster_of(cluster, held, known)
         layouts = [layout.of_snapshot(known, chosen, each.beside) for each in wanted]

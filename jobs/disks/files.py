@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from jobs import documents
-from jobs.manifests import pods
+from jobs.manifests import Manifest, pods
 from pipeline.disk_records import DiskPod
 from pipeline.errors import BadInput
 from pipeline.objects import disks as wire
@@ -20,32 +20,36 @@ _SUFFIXES = (".json", ".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A *pod* to plan for, and the objects that stand beside it in its file, with the claims that it will bring."""
+    """A *pod* to plan for, as *manifest* has it, and the objects that stand *beside* it in its file, with the claims
+    that it will bring."""
 
+    manifest: Manifest
     pod: DiskPod
     beside: tuple[Mapping[str, Any], ...]
 
 
-def wanted(file: Path, text: str | None = None) -> list[Wanted]:
+def wanted(file: Path, text: str | None = None, *, namespace: str | None = None) -> list[Wanted]:
     """Return the pods of *file*; a StatefulSet stands for its first replica, with the claims of its templates.
+
+    *namespace* (default: what each says) is where they and the claims beside them are created.
 
     Raises `BadInput` naming the file and what is wrong with it.
     """
     given = documents.read(file) if text is None else documents.parse(file, text)
     objects = list(_opened(file, given))
-    beside = [each for each in objects if each.get("kind") in _BESIDE]
+    beside = [_created(each, namespace) for each in objects if each.get("kind") in _BESIDE]
     found: list[Wanted] = []
     for each in objects:
         if each.get("kind") in _BESIDE:
             continue
         for manifest in pods(file, msgspec.json.encode(each).decode()):
-            pod = dict(manifest.pod)
+            pod = dict(_created({**manifest.pod, "kind": "Pod"}, namespace))
             claims: list[dict[str, Any]] = []
             if manifest.kind == "StatefulSet":
                 pod, claims = _first_replica(file, pod, each)
-            read = _read(file, {**pod, "kind": "Pod"})
+            read = _read(file, pod)
             if isinstance(read, DiskPod):
-                found.append(Wanted(read, (*beside, *claims)))
+                found.append(Wanted(manifest, read, (*beside, *claims)))
     if not found:
         raise BadInput(f"{file}: no pod or workload in it")
     return found
@@ -62,6 +66,14 @@ def state(directory: Path) -> list[Mapping[str, Any]]:
     if not files:
         raise BadInput(f"{directory}: no file of {', '.join(_SUFFIXES)} in it")
     return [each for file in files for each in _checked(file)]
+
+
+def _created(given: Mapping[str, Any], namespace: str | None) -> Mapping[str, Any]:
+    """Return *given* as it is when it is created in *namespace*, if it is of a kind that is created with a pod."""
+    if namespace is None or given.get("kind") not in ("Pod", "PersistentVolumeClaim"):
+        return given
+    metadata = given.get("metadata")
+    return {**given, "metadata": {**(metadata if isinstance(metadata, Mapping) else {}), "namespace": namespace}}
 
 
 def _checked(file: Path) -> Iterator[Mapping[str, Any]]:

@@ -13,6 +13,7 @@ from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs.cli import main
 from jobs.config import Settings, StoreSettings
+from jobs.disks.files import wanted
 from jobs.learn import publish
 from jobs.manifests import pods
 from jobs.recommending import answer
@@ -260,12 +261,12 @@ def test_an_object_that_cannot_be_read_is_told_and_not_taken_for_deleted(cluster
     assert kept == [("ac-d1",), ("ac-d2",)]
 
 
-def test_a_recommendation_counts_the_disks_that_were_collected(tmp_path):
-    world = World([node("worker-1"), node("worker-2")])
-    snapshot = world.snapshot()
+def knowing(*objects):
+    """A snapshot of two nodes and *objects* about their disks: 5 GiB on the first, 50 on the second."""
+    snapshot = World([node("worker-1"), node("worker-2")]).snapshot()
     held = [capacity("ac-a", "HDD", 5, node="n1"), capacity("ac-b", "HDD", 50, node="n2"), *storage_classes()]
     known = [{"kind": "Node", "metadata": {"name": f"worker-{i}", "uid": f"n{i}"}} for i in (1, 2)]
-    records = [(each["kind"], wire.read(each)) for each in (*held, *known, claim("data", "hdd", 10, namespace="ow"))]
+    records = [(each["kind"], wire.read(each)) for each in (*held, *known, *objects)]
     rows = [
         {"cluster": "c1", "kind": kind, "namespace": getattr(record, "namespace", ""), "name": wire.name_of(record),
          "document": msgspec.json.encode(record).decode()}
@@ -273,9 +274,48 @@ def test_a_recommendation_counts_the_disks_that_were_collected(tmp_path):
         if record is not None
     ]  # fmt: skip
     table = snapshot["disks"].from_pylist(rows, schema=SNAPSHOT_TABLES["disks"])
-    snapshot = dataclasses.replace(snapshot, tables={**snapshot.tables, "disks": table})
+    return dataclasses.replace(snapshot, tables={**snapshot.tables, "disks": table})
+
+
+def recommended(given, snapshot, **more):
+    more = {"cluster": "c1", "namespace": None, "at": WORLDS_NOW, **more}
+    return answer(given, snapshot, Policy(mode="prefer"), **more).recommendation
+
+
+def test_a_recommendation_counts_the_disks_that_were_collected(tmp_path):
     [manifest] = pods(tmp_path / "p.json", json.dumps(pod(claims=["data"], namespace="ow")))
-    policy = Policy(mode="prefer")
-    found = answer(manifest, snapshot, policy, cluster="c1", namespace=None, at=WORLDS_NOW).recommendation
+    found = recommended(manifest, knowing(claim("data", "hdd", 10, namespace="ow")))
     assert [each.name for each in found.nodes] == ["worker-2"]
     assert found.disks is not None and found.disks["plan"] == {"worker-2": {"data": "ac-b"}}
+
+
+def test_a_recommendation_counts_the_claims_of_the_pods_own_file(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump_all([pod(claims=["data"]), claim("data", "hdd", 10)]))
+    [given] = wanted(file)
+    assert recommended(given, knowing()).disks["plan"] == {"worker-2": {"data": "ac-b"}}
+    # Of the cluster's claim of that name, which is for a smaller disk, another namespace knows nothing.
+    [elsewhere] = wanted(file, namespace="ow")
+    found = recommended(elsewhere, knowing(claim("data", "hdd", 1)), namespace="ow")
+    assert found.disks["plan"] == {"worker-2": {"data": "ac-b"}}
+
+
+def test_a_recommendation_counts_the_claims_of_a_stateful_sets_templates(tmp_path):
+    file = tmp_path / "web.yaml"
+    file.write_text(example({}, "hdd", "www-1").replace('"1Gi"', '"10Gi"'))
+    [given] = wanted(file)
+    assert recommended(given, knowing()).disks["plan"] == {"worker-2": {"www-1-web-0": "ac-b"}}
+
+
+def test_where_asked_for_a_recommendation_keeps_off_drives_whose_users_want_to_be_apart(tmp_path):
+    """Case 5c: ss-1 says nothing itself; who lies on the only drive that holds its volume wants to be apart."""
+    apart = pod("web-0", ATYPES="pod-label-required", ALABELS="app=ecs-cluster-ss:default")
+    held = [capacity("ac-d9", "HDDLVG", 50, node="n2"), *using(apart, "d9", node="n2")]
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        yaml.safe_dump_all([pod("ss-1", ["www-1"], labels={"app": "ecs-cluster-ss"}), claim("www-1", "hddlvg", 45)])
+    )
+    [given] = wanted(file)
+    known = knowing(*held)
+    assert recommended(given, known).disks["plan"] == {"worker-2": {"www-1": "ac-d9"}}
+    assert recommended(given, known, symmetric=True).disks["plan"] == {"worker-2": {"www-1": "ac-b"}}
