@@ -8,6 +8,7 @@ import typer
 from jobs.cli.answering import standard_input
 from jobs.cli.common import DONE, NO, Cluster, Output, cluster_of, settings, snapshot
 from jobs.cli.output import Format, document, rows
+from pipeline.errors import BadInput
 
 commands = typer.Typer(help="Disk affinity of volumes: plans by the annotations of a pod.", no_args_is_help=True)
 
@@ -54,10 +55,12 @@ def plan(
         known = snapshot(held)
         chosen = cluster_of(cluster, held, known)
         layouts = [layout.of_snapshot(known, chosen, each.beside) for each in wanted]
-    plans = [
-        planned(each.pod, disks, sequential=sequential, symmetric=symmetric)
-        for each, disks in zip(wanted, layouts, strict=True)
-    ]
+    plans = []
+    for each, disks in zip(wanted, layouts, strict=True):
+        try:
+            plans.append(planned(each.pod, disks, sequential=sequential, symmetric=symmetric))
+        except BadInput as error:
+            raise BadInput(f"{file}: pod {each.pod.name}: {error}") from None
     if output in (Format.json, Format.yaml):
         found = [answer.document(each) for each in plans]
         typer.echo(document(found[0] if len(found) == 1 else found, output), nl=False)

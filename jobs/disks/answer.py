@@ -25,6 +25,8 @@ def rows(pod: str, plan: Plan) -> Iterator[dict[str, object]]:
             "plan": plan.status,
             "notes": "waits for " + ", ".join(plan.waits),
         }
+    elif not plan.plan and not plan.failed:
+        yield {"pod": pod, "node": "", "score": None, "plan": plan.status, "notes": "no node with disks is known"}
     for node in sorted(plan.plan, key=lambda each: (-plan.scores.get(each, 0), each)):
         chosen = ", ".join(f"{request} -> {capacity}" for request, capacity in plan.plan[node].items())
         notes = [f"gives up {name}" for name in plan.violated.get(node, ())]

@@ -38,6 +38,8 @@ def wanted(file: Path, text: str | None = None, *, namespace: str | None = None)
     given = documents.read(file) if text is None else documents.parse(file, text)
     objects = list(_opened(file, given))
     beside = [_created(each, namespace) for each in objects if each.get("kind") in _BESIDE]
+    for each in beside:
+        _read(file, each)
     found: list[Wanted] = []
     for each in objects:
         if each.get("kind") in _BESIDE:

@@ -133,6 +133,15 @@ def test_a_refusal_exits_with_1_and_says_why(state, tmp_path, capsys):
     }
 
 
+def test_a_refusal_says_that_no_disk_is_known(tmp_path, capsys):
+    file = tmp_path / "pod.yaml"
+    file.write_text(yaml.safe_dump_all([pod(claims=["a"]), claim("a", "hdd", 1), *storage_classes()]))
+    config = tmp_path / "colocate.toml"
+    config.write_text(f"[store]\npath = '{tmp_path}/s.duckdb'\nsnapshot = '{tmp_path}/snapshot'\n")
+    code, out, _ = run(capsys, "--config", config, "disks", "plan", "-f", file, "-o", "csv")
+    assert (code, out.splitlines()[1]) == (1, "web-0,,,REJECTED,no node with disks is known")
+
+
 def test_a_claim_that_nobody_knows_is_waited_for(state, tmp_path, capsys):
     file = tmp_path / "pod.json"
     file.write_text(json.dumps(pod(claims=["later"])))
@@ -148,7 +157,10 @@ def test_a_claim_that_nobody_knows_is_waited_for(state, tmp_path, capsys):
         ("a: [", "pod.yaml, line"),
         ("kind: StatefulSet\nmetadata: {name: s}\nspec: {template: {spec: {}}, volumeClaimTemplates: [1]}",
          "volumeClaimTemplates"),
-        (json.dumps(pod(claims=["c"], TYPES="pod-bond")), "unsupported affinity type 'pod-bond'"),
+        (json.dumps(pod(claims=["c"], TYPES="pod-bond")),
+         "pod.yaml: pod web-0: annotation affinity.volumes.csi-baremetal.dell.com/types: unsupported affinity type 'pod-bond'"),
+        (yaml.safe_dump_all([pod(claims=["c"]), {"kind": "PersistentVolumeClaim", "metadata": {"name": 1}}]),
+         "pod.yaml: PersistentVolumeClaim 1: metadata.name is missing"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_one_line_and_exit_2(state, tmp_path, capsys, text, said):
