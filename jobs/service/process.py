@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -89,11 +89,10 @@ class Process:
         )
         self.metrics = Metrics(tally, directory, slot, serve.metrics_pairs)
         self.metrics.loads = lambda: (self.state.loads, self.state.failures)
-        if self.live is not None:
-            live = self.live
-            self.metrics.watches = lambda: _watches(cluster, live, time.time())
         self.state.on_swap(self.metrics.seen)
         disks = self.disks = _live_disks(settings, cluster)
+        watching = {"answers": self.live, "disks": disks}
+        self.metrics.watches = lambda: _watches(cluster, watching, time.time())
         self._reservations: Running | None = None
         reserving: Reserving | None = None
         if disks is not None:
@@ -263,9 +262,11 @@ def _reached(settings: Settings, cluster: str) -> tuple[KubernetesSettings, Kube
         return None
 
 
-def _watches(cluster: str, live: Live, now: float) -> list[WatchStatus]:
+def _watches(cluster: str, watching: Mapping[str, Live | LiveDisks | None], now: float) -> list[WatchStatus]:
     return [
-        WatchStatus(cluster, resource, None if age is None else now - age, live.lists[resource], use="answers")
+        WatchStatus(cluster, resource, None if age is None else now - age, live.lists[resource], use=use)
+        for use, live in watching.items()
+        if live is not None
         for resource, age in live.staleness().items()
     ]
 

@@ -44,7 +44,7 @@ class WatchStatus(msgspec.Struct, frozen=True):
     """A watch: *alive* is when its server last gave a proof of life (epoch seconds), None before the first list.
 
     *lists* counts the lists made, *waiting* the objects whose changes are not written yet; *use* is ``history``, or
-    ``answers`` for a serving process's own view.
+    ``answers`` and ``disks`` for a serving process's own views.
     """
 
     cluster: str

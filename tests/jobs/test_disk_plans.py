@@ -158,7 +158,7 @@ def test_a_claim_that_nobody_knows_is_waited_for(state, tmp_path, capsys):
         ("kind: StatefulSet\nmetadata: {name: s}\nspec: {template: {spec: {}}, volumeClaimTemplates: [1]}",
          "volumeClaimTemplates"),
         (json.dumps(pod(claims=["c"], TYPES="pod-bond")),
-         "pod.yaml: pod web-0: annotation affinity.volumes.csi-baremetal.dell.com/types: unsupported affinity type 'pod-bond'"),
+         f"pod.yaml: pod web-0: annotation {AFFINITY}types: unsupported affinity type 'pod-bond'"),
         (yaml.safe_dump_all([pod(claims=["c"]), {"kind": "PersistentVolumeClaim", "metadata": {"name": 1}}]),
          "pod.yaml: PersistentVolumeClaim 1: metadata.name is missing"),
     ],

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import isfinite
 from threading import Lock
 from typing import Any
 
@@ -49,6 +50,8 @@ class LiveDisks:
         self._changes = 0
         self._earliest = 0.0
         self._absent: set[str] = set()
+        #: Lists made of each resource.
+        self.lists = {_resource(path): 0 for path in PATHS.values()}
         self._lock = Lock()
         self._held: Mapping[str, Held[_Key, wire.Record]] = {
             kind: Held(kind, partial(_read, kind), self._changed) for kind in PATHS
@@ -83,6 +86,13 @@ class LiveDisks:
     def current(self) -> bool:
         """Whether no watch was without a proof of life for long."""
         return all(kind in self._absent or each.staleness() < _OLD for kind, each in self._watchers.items())
+
+    def staleness(self) -> dict[str, float | None]:
+        """Return for each watch the seconds since it was last known to be current, None before its first list; of a
+        kind that the cluster does not know nothing."""
+        there = {PATHS[kind]: each for kind, each in self._watchers.items() if kind not in self._absent}
+        ages = {_resource(path): each.staleness() for path, each in there.items()}
+        return {name: age if isfinite(age) else None for name, age in ages.items()}
 
     def layout_for(self, pod: DiskPod, patience: float = _PATIENCE) -> Disks | None:
         """Return the newest layout with the claims of *pod*, which is often asked about as they are made.
@@ -130,12 +140,17 @@ class LiveDisks:
 
         def replace(raws: Sequence[msgspec.Raw]) -> None:
             self._absent.discard(kind)
+            self.lists[_resource(path)] += 1
             held.replace(raws)
 
         return Watcher(source, path, on_replace=replace, on_event=held.event, on_error=failed)
 
     def _changed(self) -> None:
         self._changes += 1
+
+
+def _resource(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _read(kind: str, raw: msgspec.Raw) -> tuple[_Key, wire.Record]:

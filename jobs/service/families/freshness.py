@@ -24,7 +24,7 @@ def watches(watches: Iterable[Watch], now: float) -> Iterator[Metric]:
     by = ("cluster", "resource", "use")
     age = GaugeMetricFamily(
         "colocation_watch_staleness_seconds",
-        "Time since the watch was last known current, for answers or for the history",
+        "Time since the watch was last known current, for answers, disks or the history",
         labels=by,
     )
     again = CounterMetricFamily("colocation_watch_lists", "Lists made, the first included", labels=by)

@@ -104,6 +104,23 @@ def admitted(asked: Desk, manifest, number: int):
     return jsonpatch.apply_patch(manifest, patch)
 
 
+def test_each_watch_tells_how_current_it_is_and_a_kind_that_is_not_there_tells_nothing(tmp_path):
+    with serving() as api:
+        api.put(PATHS["AvailableCapacity"], capacity("ac-A", "HDD", 5, node="A"))
+        for each in storage_classes():
+            api.put(PATHS["StorageClass"], each)
+        live = LiveDisks(KubernetesClient(kubeconfig=api.kubeconfig(tmp_path)), "c1")
+        assert live.staleness() == {path.rpartition("/")[2]: None for path in PATHS.values()}
+        live.start()
+        try:
+            until(lambda: live.synced)
+            told = live.staleness()
+            assert set(told) == {"availablecapacities", "storageclasses", "pods"}
+            assert all(age is not None and age < 60 and live.lists[name] == 1 for name, age in told.items())
+        finally:
+            live.close()
+
+
 def test_pods_of_one_function_get_each_the_nodes_of_their_own_claims(api):
     _, live = api
     asked = desk(live)
