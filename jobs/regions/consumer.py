@@ -13,14 +13,16 @@ import structlog
 
 from jobs.regions.boards import Boards
 from jobs.regions.deadlines import Deadlines
-from jobs.regions.held import Held
+from jobs.regions.held import Held, only_marks
 from jobs.regions.inbox import Gone, Inbox, Item, Listed, Recheck, Seen, Watched
 from jobs.regions.ledger import Ledger, Writing, Wrote
 from jobs.regions.resources import Resource
+from rules.regions.actions import next_drain
 from rules.regions.events import BecameHealthy, BecameUnhealthy, Event, OperatorReset, Outcome, Timer, over
 from rules.regions.health import Health
 from rules.regions.machine import step
-from rules.regions.region import Region, RegionStatus, State, respecified, restarted
+from rules.regions.membership import respecified
+from rules.regions.region import Region, RegionStatus, State, restarted
 
 _log = structlog.get_logger(__name__)
 
@@ -155,7 +157,7 @@ class Consumer:
             self._ignored(held.index, event, region.status.state.value)
             return
         self.handled += 1
-        if not _only_marks(region.status, outcome):
+        if not only_marks(region.status, outcome):
             self._write(held, outcome)
             return
         held.region = outcome.region
@@ -193,12 +195,24 @@ class Consumer:
         held.catching_up = True
         try:
             if held.asked != held.region.spec:
-                held.region = respecified(held.region, held.asked)
-                held.wait(None)
+                self._respecify(held)
             while held.waiting and held.unwritten is None:
                 self._play(held, held.waiting.popleft())
         finally:
             held.catching_up = False
+
+    def _respecify(self, held: Held) -> None:
+        """Take over what is asked for now, before anything else that waits."""
+        triggered = held.region.spec.trigger
+        held.region, report = respecified(held.region, held.asked)
+        if report is not None:
+            held.waiting.appendleft(report)
+        held.wait(None)
+        if triggered is not held.asked.trigger and held.region.status.state is State.PROCESSING:
+            # Between drains runs the timer of the next one, or none: whichever the trigger that was there needed.
+            self._deadlines.drop(("timer", held.index))
+            if (timer := next_drain(held.region)) is not None:
+                self._deadlines.set(("timer", held.index), self._clock() + timer.seconds, timer)
 
     def _act(self, held: Held, outcome: Outcome) -> None:
         """The resource holds the transition now: tell the PEs, set the timer."""
@@ -288,14 +302,3 @@ class Consumer:
     def _ignored(self, index: int, event: object, why: str) -> None:
         self.ignored += 1
         _log.debug("ignored", region=index, what=repr(event), why=why)
-
-
-def _only_marks(before: RegionStatus, outcome: Outcome) -> bool:
-    """Whether a PE was marked and nothing else happened."""
-    after = outcome.region.status
-    return (
-        outcome.notification is None
-        and outcome.timer is None
-        and after.state is before.state
-        and after.pe_to_completion is not before.pe_to_completion
-    )

@@ -51,3 +51,14 @@ class Held:
 def _older(one: str, other: str) -> bool:
     """Whether version *one* of a resource came before *other*; versions that are no numbers have no order."""
     return one.isdecimal() and other.isdecimal() and int(one) < int(other)
+
+
+def only_marks(before: RegionStatus, outcome: Outcome) -> bool:
+    """Whether a PE was marked and nothing else happened."""
+    after = outcome.region.status
+    return (
+        outcome.notification is None
+        and outcome.timer is None
+        and after.state is before.state
+        and after.pe_to_completion is not before.pe_to_completion
+    )

@@ -26,7 +26,7 @@ def _with(region: Region, **changes: Any) -> Region:
     return Region(region.spec, replace(region.status, **changes))
 
 
-def _period(region: Region) -> Timer | None:
+def next_drain(region: Region) -> Timer | None:
     """The timer of the next drain, where drains are periodic."""
     if not region.spec.periodic or region.spec.period is None:
         return None
@@ -54,7 +54,7 @@ def _start(region: Region, event: Any, now: int) -> Outcome:
         clean_start=event.clean,
         healthy_first_time=True,
     )
-    return Outcome(started, timer=_period(started))
+    return Outcome(started, timer=next_drain(started))
 
 
 def _start_by_reset(region: Region, event: Any, now: int) -> Outcome:
@@ -197,12 +197,12 @@ def _completed(region: Region, completed: int, current: int, now: int) -> Region
 def _complete(region: Region, event: Any, now: int) -> Outcome:
     current = region.status.current_seq_id
     done = _completed(region, current, current + 1, now)
-    return Outcome(done, notifications.resume(done.status, pending=False), _period(done))
+    return Outcome(done, notifications.resume(done.status, pending=False), next_drain(done))
 
 
 def _complete_pending(region: Region, event: Any, now: int) -> Outcome:
     done = _completed(region, region.status.pending_seq_id, region.status.current_seq_id, now)
-    return Outcome(done, notifications.drained(done.status), _period(done))
+    return Outcome(done, notifications.drained(done.status), next_drain(done))
 
 
 def _go_on(region: Region, mark: Mark, event: Any) -> Outcome:
@@ -244,7 +244,7 @@ def _reset_completed(region: Region, event: Any, now: int) -> Outcome:
             status.recent_resets, Span(status.last_completed_seq_id, status.reset_start_timestamp, took)
         ),
     )
-    return Outcome(done, notifications.resume(done.status, pending=False), _period(done))
+    return Outcome(done, notifications.resume(done.status, pending=False), next_drain(done))
 
 
 _R_TELLS = (

@@ -163,9 +163,3 @@ def restarted(region: Region) -> Region:
     """The region as a controller that starts again takes it up: nothing but state and health is forgotten."""
     status = msgspec.structs.replace(region.status, state=State.STARTED, region_healthy=False)
     return region if status == region.status else Region(region.spec, status)
-
-
-def respecified(region: Region, spec: RegionSpec) -> Region:
-    """The region with another *spec*: marks of PEs that left go, those of PEs that came are empty."""
-    marks = {pe: region.status.pe_to_completion.get(pe, Mark.NONE) for pe in spec.pes_in_region}
-    return Region(spec, msgspec.structs.replace(region.status, pe_to_completion=marks))

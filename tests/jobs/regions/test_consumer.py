@@ -12,7 +12,7 @@ from jobs.regions.resources import Conflict, Resource
 from pipeline.errors import Permanent, Temporary
 from rules.regions.events import CheckpointDone, Event, OperatorReset, ResetDone
 from rules.regions.health import Health
-from rules.regions.region import Region, RegionSpec, RegionStatus, State
+from rules.regions.region import Region, RegionSpec, RegionStatus, State, Trigger
 from tests.support.regions import NOON, driven, ids, periodic, with_status
 
 
@@ -412,3 +412,51 @@ def test_the_gauges_show_a_region_from_its_first_event_to_its_last() -> None:
     world.inbox.watched(Gone("j-cr0"))
     world.settle()
     assert world.consumer.shown == {}
+
+
+def asks(world: World, **changes: object) -> World:
+    """Somebody changes the static part of region 0."""
+    before = world.server.stored[0]
+    world.server.stored[0] = Region(msgspec.structs.replace(before.spec, **changes), before.status)
+    world.server.version += 1
+    world.server.versions[0] = world.server.version
+    world.inbox.watched(Seen(world.server.resource(0)))
+    return world.settle()
+
+
+def test_a_pe_that_leaves_in_a_drain_is_not_waited_for() -> None:
+    world = draining().play(CheckpointDone(0, 1))
+    asks(world, pes_in_region=(0,))
+    assert (world.state, ids(world.consumer.regions[0])) == (State.PROCESSING, (2, 1, 2, 0))
+    assert notification(world) == ("resumeSubmission", "seqId=2;retId=0;pendCkpt=0")
+    assert world.server.stored[0].status.last_completed_seq_id == 1
+
+
+def test_a_pe_that_comes_in_a_drain_was_not_told_of_it_and_the_reset_takes_it_in() -> None:
+    world = draining().play(CheckpointDone(0, 1))
+    asks(world, pes_in_region=(0, 1, 2))
+    world.play(CheckpointDone(1, 1))
+    assert (world.state, notification(world, 2)) == (State.DRAINING, None)
+    world.settle(180.0)
+    assert world.state is State.RESETTING
+    assert notification(world, 2) == ("triggerReset", "seqId=0;resetAttempt=0")
+    world.play(*(ResetDone(pe, 0, 0) for pe in (0, 1, 2)))
+    assert world.state is State.PROCESSING
+
+
+def test_an_element_that_is_deleted_in_a_drain_is_waited_for_until_the_drain_times_out() -> None:
+    world = draining().play(CheckpointDone(0, 1))
+    world.health = None  # its ProcessingElement is not there; the region still names it
+    world.inbox.recheck(0)
+    assert world.settle(179.0).state is State.DRAINING
+    assert world.settle(1.0).state is State.RESETTING
+
+
+def test_a_region_whose_trigger_changes_drains_as_the_new_one_says() -> None:
+    world = World(periodic()).listed().well()
+    asks(world, trigger=Trigger.OPERATOR, period=None, operators_to_trigger_map={"Src": True})
+    assert world.settle(1000.0).state is State.PROCESSING
+    asks(world, trigger=Trigger.PERIODIC, period=7.0)
+    assert world.settle(6.0).state is State.PROCESSING
+    assert world.settle(1.0).state is State.DRAINING
+    assert notification(world) == ("triggerDrain", "seqId=1")

@@ -8,9 +8,9 @@ import pytest
 from pipeline.errors import BadInput
 from rules.regions.events import Notification
 from rules.regions.notifications import read
-from rules.regions.region import Mark, State, initial, respecified, restarted
+from rules.regions.region import State, initial, restarted
 from rules.regions.resource import region_of, spec_of, wire
-from tests.support.regions import BecameHealthy, CheckpointDone, Played, periodic, with_status
+from tests.support.regions import BecameHealthy, CheckpointDone, Played, periodic
 
 SPEC: dict[str, Any] = {
     "regionIndex": 3,
@@ -98,12 +98,6 @@ def test_a_missing_field_is_named() -> None:
 def test_a_restart_that_changes_nothing_gives_the_same_region() -> None:
     region = periodic()
     assert restarted(region) is region
-
-
-def test_a_new_spec_keeps_the_marks_of_those_that_stay() -> None:
-    region = with_status(periodic(), pe_to_completion={0: Mark.CHECKPOINT_DONE, 1: Mark.NONE})
-    other = respecified(region, periodic(pes=(0, 2)).spec)
-    assert other.status.pe_to_completion == {0: Mark.CHECKPOINT_DONE, 2: Mark.NONE}
 
 
 def test_a_message_is_read_by_its_keys() -> None:
