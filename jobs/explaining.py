@@ -1,7 +1,7 @@
 """One pair explained: what the snapshot tells, with what the store knows of the model that told it."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -29,14 +29,22 @@ _UNKNOWN: Mapping[str, Any] = {
 
 
 def explain(
-    settings: Settings, snapshot: Snapshot, victim: str, aggressor: str, cluster: str | None, node_type: str | None
+    settings: Settings,
+    snapshot: Snapshot,
+    victim: str,
+    aggressor: str,
+    cluster: str | None,
+    node_type: str | None,
+    patience: timedelta | None = None,
 ) -> list[dict[str, Any]]:
     """Return one explanation for each cluster that knows both functions (and node type, where one is told apart).
+
+    *patience* is how long to wait for a busy store, by default as the settings say.
 
     Raises `BadInput` naming a function that no cluster (or not *cluster*) knows, and where the store cannot be read.
     """
     held = settings.store.path.exists()
-    store = Store(settings.store.path, settings.store.deadline) if held else None
+    store = Store(settings.store.path, patience or settings.store.deadline) if held else None
     found = []
     for name in _clusters(snapshot, victim, aggressor, cluster):
         for row in _rows(snapshot, victim, aggressor, name, node_type):

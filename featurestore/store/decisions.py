@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 import msgspec
 import pyarrow as pa
@@ -26,6 +26,14 @@ from featurestore.store.queries import arrow
 from pipeline.errors import BadInput
 
 _log = structlog.get_logger(__name__)
+
+
+#: What is told of a decision, and what that is read from.
+_TOLD = """decision, "at", namespace, pod, function, mode, outcome, satisfiable, node, followed, activations, p50_ms,
+    usual_ms, snapshot, cluster"""
+_FOLLOWED = """decisions LEFT JOIN (
+    SELECT cluster, decision, node, followed, activations, p50_ms, usual_ms FROM decision_outcomes
+) USING (cluster, decision)"""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -164,12 +172,8 @@ def recent(
     }
     return arrow(
         con,
-        """
-        SELECT decision, "at", namespace, pod, function, mode, outcome, satisfiable, node, followed, activations,
-            p50_ms, usual_ms, snapshot, cluster
-        FROM decisions LEFT JOIN (
-            SELECT cluster, decision, node, followed, activations, p50_ms, usual_ms FROM decision_outcomes
-        ) USING (cluster, decision)
+        f"""
+        SELECT {_TOLD} FROM {_FOLLOWED}
         WHERE ($cluster IS NULL OR cluster = $cluster) AND ($namespace IS NULL OR namespace = $namespace)
             AND ($pod IS NULL OR pod = $pod) AND ($function IS NULL OR function = $function)
             AND ($mode IS NULL OR mode = $mode) AND ($outcome IS NULL OR outcome = $outcome)
@@ -177,6 +181,15 @@ def recent(
         """,
         {**given, "limit": limit},
     )
+
+
+def one(con: DuckDBPyConnection, decision: str) -> dict[str, Any] | None:
+    """Return a stored decision with the columns of `recent` and its *document*, a text of JSON; None for none."""
+    found = arrow(
+        con, f"SELECT {_TOLD}, document FROM {_FOLLOWED} WHERE decision = $decision", {"decision": decision}
+    )
+    rows: list[dict[str, Any]] = found.slice(0, 1).to_pylist()
+    return rows[0] if rows else None
 
 
 def _insert(con: DuckDBPyConnection) -> int:

@@ -52,9 +52,9 @@ def demo(*, directory: Path | None, serve: bool, port: int | None = None, swap: 
             from jobs.supervisor.main import serve as keep_up
 
             number = listening.port(settings.serve)
-            where = f"http://127.0.0.1:{number}" if number else "the port that is logged"
-            sys.stdout.write(f"\nServing on {where}: /v1/interference, /metrics; with the settings in {path}.")
-            sys.stdout.write(" Interrupt to end.\n")
+            where = f"http://127.0.0.1:{number}/" if number else "/ on the port that is logged"
+            sys.stdout.write(f"\nThe page: {where}   Beside it /v1/interference and the like, and /metrics.\n")
+            sys.stdout.write(f"Serving with the settings in {path}. Interrupt to end.\n")
             sys.stdout.flush()
             return keep_up(settings, path, schedule=False)
     return collect.exit_code(result.outcomes)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from importlib.metadata import version
 
 from starlette.applications import Starlette
@@ -21,6 +22,7 @@ from jobs.service.intents import answers as intents
 from jobs.service.intents.paths import WithoutVersion
 from jobs.service.intents.stored import Intents
 from jobs.service.metrics import Metrics
+from jobs.service.page import answers as page
 from jobs.service.problems import HANDLERS
 from jobs.service.replication.answers import Replication, misdirected
 from jobs.service.routes import ROUTES, Readiness
@@ -49,6 +51,9 @@ class Parts:
     writer: str | None = None
     reserving: Plans | None = None
     company: Company | None = None
+    stored: page.Stored = lambda decision: None
+    explain: page.Explain = page.unexplained
+    stale_after: timedelta = timedelta(hours=1)
 
 
 def create_app(parts: Parts) -> Starlette:
@@ -65,6 +70,11 @@ def create_app(parts: Parts) -> Starlette:
         "healthz": handlers.healthz,
         "readyz": handlers.readyz(parts.ready),
         "openapi": handlers.openapi(document),
+        **page.handlers(
+            page.Shown(
+                parts.snapshot, parts.metrics.health, parts.recent, parts.stored, parts.explain, parts.stale_after
+            )
+        ),
         **disks.handlers(parts.disks, parts.reserving, parts.tally.turned_down, parts.company),
         **intents.handlers(parts.intents, parts.snapshot, parts.tally.turned_down),
         **hosts.handlers(parts.hosts, parts.tally.turned_down),

@@ -1,4 +1,7 @@
-"""Who may ask: a bearer token, or for admission and the scheduler a client certificate; health is open."""
+"""Who may ask: a bearer token, or for admission and the scheduler a client certificate.
+
+Health is open, and so are the files of the page, which hold no data.
+"""
 
 import hmac
 from collections.abc import Callable
@@ -12,8 +15,9 @@ from jobs.service.problems import problem
 from jobs.service.replication.operations import PREFIX
 from pipeline.errors import BadInput
 
-#: Paths that the kubelet probes without credentials.
-OPEN = frozenset({"/healthz", "/readyz"})
+#: Paths that the kubelet probes without credentials, and the page, which asks a person for the token.
+OPEN = frozenset({"/healthz", "/readyz", "/"})
+_OPEN_BELOW = "/page/"
 
 #: Paths that the API server and the scheduler call; they send a client certificate and no token.
 BY_CERTIFICATE = ("/mutate", "/extender/")
@@ -69,9 +73,9 @@ class Token:
 class Auth:
     """ASGI middleware that turns away who may not ask with 401.
 
-    With a token everything but health asks for it; with a client CA the paths of `BY_CERTIFICATE` accept a verified
-    client certificate instead, and with a client CA alone every path but health does. What replicas ask for is opened
-    by *replicas* too, and where there is such a token, not without one.
+    With a token everything but health and the page's files asks for it; with a client CA the paths of
+    `BY_CERTIFICATE` accept a verified client certificate instead, and with a client CA alone all else asks for one.
+    What replicas ask for is opened by *replicas* too, and where there is such a token, not without one.
     """
 
     def __init__(
@@ -96,7 +100,7 @@ class Auth:
         path = scope["path"]
         if self._replicas.asked_for and path.startswith(PREFIX):
             return _shown(scope, self._replicas) or _shown(scope, self._token)
-        if path in OPEN or not (self._token.asked_for or self._client_ca):
+        if path in OPEN or path.startswith(_OPEN_BELOW) or not (self._token.asked_for or self._client_ca):
             return True
         if (
             self._client_ca

@@ -105,15 +105,16 @@ def _moment(row: Mapping[str, Any]) -> datetime:
 def recommendations(recommend: Recommend) -> Handler:
     """Return the handler of ``POST /v1/recommendations``."""
 
-    def answer(given: bytes) -> Response:
-        return Response(msgspec.json.encode(recommend(manifest.parse(given))), media_type="application/json")
+    def answer(given: bytes, query: Mapping[str, str]) -> Response:
+        asked = manifest.parse(given, query)
+        return Response(msgspec.json.encode(recommend(asked)), media_type="application/json")
 
     async def handler(request: Request) -> Response:
         try:
             given = await body.read(request.receive)
         except body.TooLarge as error:
             return problem(413, str(error))
-        return await run_in_threadpool(answer, given)
+        return await run_in_threadpool(answer, given, dict(request.query_params))
 
     return handler
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import structlog
 
 from featurestore.store import decisions
@@ -14,7 +15,7 @@ from pipeline.errors import ColocationError
 _log = structlog.get_logger(__name__)
 
 #: A person waits for the answer: give up on a busy file early, what this process remembers is there anyway.
-_PATIENCE = timedelta(seconds=3)
+PATIENCE = timedelta(seconds=3)
 
 
 class History:
@@ -22,7 +23,7 @@ class History:
 
     def __init__(self, settings: Settings) -> None:
         self._spool = decisions.Spool(settings.store.spool)
-        self._store = Store(settings.store.path, _PATIENCE)
+        self._store = Store(settings.store.path, PATIENCE)
 
     def keep(self, batch: Sequence[Decided]) -> None:
         """Append a batch, or none, to the spool, and hand over what has waited long enough.
@@ -45,6 +46,16 @@ class History:
             _log.warning("stored decisions not read", error=str(error))
             return ()
         return [{**row, "at": _utc(row["at"])} for row in rows]
+
+    def one(self, decision: str, /) -> Mapping[str, object] | None:
+        """Return a stored decision with its document, None where it is not stored, or there is no store.
+
+        Raises `SourceError` where the store cannot be read in time.
+        """
+        if not self._store.path.exists():
+            return None
+        row = self._store.read(lambda con: decisions.one(con, decision))
+        return None if row is None else {**row, "at": _utc(row["at"]), "document": msgspec.Raw(row["document"])}
 
 
 def _utc(at: datetime) -> datetime:

@@ -1,4 +1,7 @@
-"""The body of POST /v1/recommendations: a Pod, or {"pod", "cluster", "mode"}; JSON or YAML."""
+"""The body of POST /v1/recommendations: a Pod, or {"pod", "cluster", "mode"}; JSON or YAML.
+
+Cluster and mode may stand in the query instead, for a Pod that is sent as it is.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,19 +12,30 @@ from jobs.service import text
 from jobs.service.routes import RecommendationRequest
 from pipeline.errors import BadInput
 
+#: Query parameters that say beside a Pod what the other form says around it.
+PARAMETERS = ("cluster", "mode")
 
-def parse(body: bytes) -> RecommendationRequest:
-    """Read the body; raises `BadInput` naming the field."""
+
+def parse(body: bytes, query: Mapping[str, str] | None = None) -> RecommendationRequest:
+    """Read the body, and from *query* what it does not say; raises `BadInput` naming the field."""
+    query = query or {}
+    for name in query:
+        if name not in PARAMETERS:
+            raise BadInput(f"{name}: no such parameter; there are {', '.join(PARAMETERS)}")
     given = text.mapping(body)
     if "pod" not in given or "kind" in given:
-        request = RecommendationRequest(pod=given)
+        request = _converted({"pod": given, **query}, "query")
     else:
-        try:
-            request = msgspec.convert(given, RecommendationRequest, strict=True)
-        except msgspec.ValidationError as error:
-            raise BadInput(f"body: {error}") from None
+        request = _converted({**query, **given}, "body")
     _check(request.pod)
     return request
+
+
+def _converted(given: Mapping[str, Any], where: str) -> RecommendationRequest:
+    try:
+        return msgspec.convert(given, RecommendationRequest, strict=True)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{where}: {error}") from None
 
 
 def _check(pod: Mapping[str, Any]) -> None:

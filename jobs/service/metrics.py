@@ -69,6 +69,10 @@ def of_model(snapshot: Snapshot, most: int) -> Iterator[Metric]:
     yield from learned.learning(snapshot, most)
 
 
+def _health(snapshot: Snapshot, told: status.Status | None) -> list[status.SourceHealth]:
+    return newest(from_table(snapshot["health"]), told.health if told else ())
+
+
 class Metrics:
     """Makes the page; *seen* is told of each new snapshot and renders what depends on it alone, once.
 
@@ -103,14 +107,20 @@ class Metrics:
         found = following.latest(self._directory, snapshot["regions"])
         return replace(snapshot, tables={**snapshot.tables, "regions": found})
 
+    def health(self, snapshot: Snapshot) -> list[status.SourceHealth]:
+        """Return how the sources fare, as *snapshot* or the supervisor saw them last."""
+        return _health(snapshot, self._told())
+
+    def _told(self) -> status.Status | None:
+        return status.read(self._directory / status.FILE if self._directory else None)
+
     def _current(self, now: float) -> Iterator[Metric]:
-        told = status.read(self._directory / status.FILE if self._directory else None)
+        told = self._told()
         tally = counts.total(self._tallies())
         yield from admission.admission(tally)
         yield from refusals.refusals(tally.refusals)
         if (snapshot := self._snapshot) is not None:
-            health = newest(from_table(snapshot["health"]), told.health if told else ())
-            yield from sources.sources(health, now)
+            yield from sources.sources(_health(snapshot, told), now)
             yield from regions.regions(following.latest(self._directory, snapshot["regions"]))
             yield from freshness.snapshot(snapshot.created.timestamp(), now, *self.loads())
         yield from freshness.watches([*self.watches(), *(told.watches if told else ())], now)

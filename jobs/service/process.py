@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from featurestore.store.control import Control
 from jobs import logs, wire
 from jobs.config import ClusterSettings, KubernetesSettings, Settings, admitted, load
+from jobs.explaining import explain
 from jobs.regions.lease import Lease
 from jobs.service import counts, history
 from jobs.service.app import Parts, create_app
@@ -130,6 +131,9 @@ class Process:
                 keep=self.spool,
                 recent=lambda: self.spool.recent,
                 history=kept.read,
+                stored=kept.one,
+                explain=partial(explain, settings, patience=history.PATIENCE),
+                stale_after=settings.advice.stale_after,
                 ready=self._ready,
                 metrics=self.metrics,
                 tally=tally,

@@ -10,6 +10,7 @@ from jobs.service.hostbodies import HostConstraints, HostConstraintsRequest, Rel
 from jobs.service.intents.operations import INTENTS
 from jobs.service.known import KNOWN
 from jobs.service.operation import Operation
+from jobs.service.page.operations import PAGE
 from jobs.service.replication.operations import REPLICATION
 from jobs.service.review import AdmissionAnswer, AdmissionReview
 from jobs.service.tables import Page
@@ -48,6 +49,8 @@ ROUTES: tuple[Operation, ...] = (
         "recommendations",
         "Where a pod should run: affinity, patch, ranked nodes and reasons; the body is JSON or YAML",
         (RecommendationRequest, dict[str, Any]),
+        parameters={"cluster": "where to run it, unless the body says so", "mode": "observe, prefer or require"},
+        yaml=True,
     ),
     Operation(
         "POST",
@@ -85,6 +88,7 @@ ROUTES: tuple[Operation, ...] = (
             **_PAGING,
         },
     ),
+    *PAGE,
     *DISKS,
     *INTENTS,
     *REPLICATION,

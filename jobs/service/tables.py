@@ -32,10 +32,11 @@ def paging(query: Mapping[str, str]) -> tuple[str, int, int]:
     form = query.get("format", "json")
     if form not in ("json", "csv"):
         raise BadInput(f"format: {form!r} is neither json nor csv")
-    return form, _count(query, "limit", DEFAULT_LIMIT, MOST), _count(query, "offset", 0, None)
+    return form, count(query, "limit", DEFAULT_LIMIT, MOST), count(query, "offset", 0, None)
 
 
-def _count(query: Mapping[str, str], name: str, default: int, most: int | None) -> int:
+def count(query: Mapping[str, str], name: str, default: int, most: int | None) -> int:
+    """Read a whole number from 0 to *most*; raises `BadInput` naming the parameter."""
     text = query.get(name)
     if text is None:
         return default
@@ -44,17 +45,23 @@ def _count(query: Mapping[str, str], name: str, default: int, most: int | None) 
     return int(text)
 
 
-def answer(table: pa.Table, snapshot: str, query: Mapping[str, str]) -> Response:
-    """Return one page of *table* in the form that *query* asks for."""
-    form, limit, offset = paging(query)
-    rows = table.slice(offset, limit).to_pylist()
-    for row in rows:
+def rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of *table*; a number that is not finite is None, since JSON knows none."""
+    found: list[dict[str, Any]] = table.to_pylist()
+    for row in found:
         for name, value in row.items():
             if isinstance(value, float) and not math.isfinite(value):
                 row[name] = None
+    return found
+
+
+def answer(table: pa.Table, snapshot: str, query: Mapping[str, str]) -> Response:
+    """Return one page of *table* in the form that *query* asks for."""
+    form, limit, offset = paging(query)
+    found = rows(table.slice(offset, limit))
     if form == "csv":
-        return Response(_csv(table.column_names, rows), media_type="text/csv")
-    return Response(msgspec.json.encode(Page(snapshot, table.num_rows, rows)), media_type="application/json")
+        return Response(_csv(table.column_names, found), media_type="text/csv")
+    return Response(msgspec.json.encode(Page(snapshot, table.num_rows, found)), media_type="application/json")
 
 
 def _csv(columns: list[str], rows: list[dict[str, Any]]) -> str:

@@ -75,6 +75,7 @@ def test_the_wheel_holds_the_four_packages_and_their_data_and_nothing_else(wheel
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
     assert any(name.startswith("featurestore/schema/") and name.endswith(".sql") for name in names)
     assert any(name.startswith("jobs/demo/recording/") for name in names)
+    assert {"jobs/service/page/static/index.html", "jobs/service/page/static/page.css"} <= set(names)
 
 
 def test_no_other_distribution_ships_our_packages(installed: Path, tmp_path: Path) -> None:

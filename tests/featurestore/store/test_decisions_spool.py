@@ -1,10 +1,12 @@
 """Decisions reach the store exactly once, whoever dies on the way."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from featurestore.store import decisions
@@ -154,3 +156,15 @@ def test_recent_decisions_are_the_newest_that_fit(store: Store, directory: Path)
     assert recent(cluster="west") == ["d2"]
     assert recent(cluster="east", pod="web-1", mode="observe") == ["d4", "d3"]
     assert recent(function="guest/other") == []
+
+
+def test_one_decision_is_found_with_its_document_and_no_other_is(store: Store, directory: Path) -> None:
+    spool = Spool(directory)
+    spool.append([decision(1), decision(2, "west")])
+    spool.close()
+    decisions.flush(store, directory)
+    found = store.read(lambda con: decisions.one(con, "d2"))
+    assert found is not None
+    assert (found["decision"], found["cluster"], found["node"]) == ("d2", "west", None)
+    assert json.loads(found["document"]) == json.loads(msgspec.json.encode(decision(2).document))
+    assert store.read(lambda con: decisions.one(con, "d")) is None

@@ -28,6 +28,19 @@ def test_cluster_and_mode_can_be_given(client: httpx.Client) -> None:
     assert client.post("/v1/recommendations", json=given).json() == given
 
 
+def test_they_can_be_given_beside_a_pod_that_is_sent_as_it_is(client: httpx.Client) -> None:
+    answer = client.post("/v1/recommendations?cluster=c2&mode=require", content=YAML_POD)
+    assert answer.json() == {"pod": POD, "cluster": "c2", "mode": "require"}
+    around = client.post("/v1/recommendations?mode=observe", json={"pod": POD, "mode": "require"})
+    assert around.json() == {"pod": POD, "cluster": None, "mode": "require"}
+
+
+@pytest.mark.parametrize(("query", "said"), [("mode=shout", "query: "), ("pod=x", "pod: no such parameter")])
+def test_a_wrong_parameter_is_a_problem_that_names_it(client: httpx.Client, query: str, said: str) -> None:
+    answer = client.post(f"/v1/recommendations?{query}", content=YAML_POD)
+    assert (answer.status_code, answer.json()["detail"][: len(said)]) == (400, said)
+
+
 def test_times_in_yaml_stay_text(client: httpx.Client) -> None:
     answer = client.post("/v1/recommendations", content=YAML_POD.replace("name: p", "name: p\n  at: 2026-03-01"))
     assert answer.json()["pod"]["metadata"]["at"] == "2026-03-01"

@@ -1,0 +1,1 @@
+"""The page for people at ``/``, and the answers that it is made of."""
