@@ -61,8 +61,8 @@ def plan(
     """Plan the volumes of *pod* on *nodes* (names; None: all that are known).
 
     *sequential* puts a pod off while another's reservation asks for the same class of group. *tries* bounds the
-    search where first fit fails, on all nodes together. Raises `BadInput` for annotations that cannot be read or can
-    never be met.
+    search where first fit fails, on all nodes together: once with preferences, and once without. Raises `BadInput`
+    for annotations that cannot be read or can never be met.
     """
     asked = requests(pod, disks)
     affinities = parse(pod.annotations, pod.namespace)
@@ -129,6 +129,10 @@ def _answer(question: Question, names: tuple[str, ...], tries: int) -> Plan:
     denied: dict[str, dict[str, str]] = {}
     given = every
     for some in question.sacrifices:
+        if (
+            some == question.sacrifices[-1]
+        ):  # what preferences were searched for takes nothing from what must be found
+            budget = replace(budget, tries=tries)
         weaker = question.without(some)
         left = given
         for rule in FILTERS:

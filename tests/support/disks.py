@@ -150,7 +150,7 @@ def planned(
     *,
     busy: Mapping[str, float] | None = None,
     heavy: frozenset[tuple[str, str]] = frozenset(),
-    **options: bool,
+    **options: Any,
 ) -> planning.Plan:
     """Plan the pod *given* on the nodes of *state*."""
     read = wire.read(given)

@@ -320,6 +320,19 @@ def test_nodes_that_give_up_less_score_higher_and_then_those_with_less_consumed(
     assert 10 == found.scores["n3"] > found.scores["n2"] > found.scores["n1"] >= 0
 
 
+def test_whatever_a_search_may_cost_a_preference_turns_no_feasible_pod_away():
+    """Volumes of 3, 4, 5 and 6 in groups of 9 and 9: only 3 + 6 and 4 + 5 fit, and only on both together."""
+    names = [f"c{size}" for size in (3, 4, 5, 6)]
+    user = pod("ss-0", labels={"app": "ss"})
+    state = [capacity("ac-a", "HDDLVG", 9), capacity("ac-b", "HDDLVG", 9), *using(user, "b", gib=1)]
+    state += [claim(name, "hddlvg", int(name[1:])) for name in names]
+    feasible = [tries for tries in range(20) if planned(pod(claims=names), state, tries=tries).plan]
+    assert feasible and 0 not in feasible
+    wishes = pod(claims=names, ATYPES="pod-label-preferred", ALABELS="app=ss")
+    for tries in feasible:
+        assert planned(wishes, state, tries=tries).violated == {"n1": ("pod-label",)}
+
+
 def test_a_quiet_disk_is_taken_before_a_busy_one_and_a_heavy_user_can_be_kept_off():
     state = [capacity("ac-d1", "HDDLVG", 50), capacity("ac-d2", "HDDLVG", 60), *ONE]
     state += using(pod("io-0", labels={"app": "io"}), "d1")
