@@ -13,7 +13,7 @@ from featurestore.explained import Facts, explanation
 from featurestore.interference.evidence import Options
 from featurestore.interference.together import together
 from featurestore.snapshot import Snapshot
-from featurestore.store import models, use
+from featurestore.store import models, regions, use
 from featurestore.store.duck import Store
 from jobs.config import Settings
 from jobs.service.known import KNOWN, select
@@ -28,6 +28,9 @@ _UNKNOWN: Mapping[str, Any] = {
 }
 
 
+_LISTED_BY: Mapping[str, str] = {"function": "colocate functions", "region": "colocate regions list"}
+
+
 def explain(
     settings: Settings,
     snapshot: Snapshot,
@@ -39,7 +42,8 @@ def explain(
 ) -> list[dict[str, Any]]:
     """Return one explanation for each cluster that knows both functions (and node type, where one is told apart).
 
-    *patience* is how long to wait for a busy store, by default as the settings say.
+    The victim may be a consistent region. *patience* is how long to wait for a busy store, by default as the settings
+    say.
 
     Raises `BadInput` naming a function that no cluster (or not *cluster*) knows, and where the store cannot be read.
     """
@@ -48,7 +52,8 @@ def explain(
     found = []
     for name in _clusters(snapshot, victim, aggressor, cluster):
         for row in _rows(snapshot, victim, aggressor, name, node_type):
-            reverse = _rows(snapshot, aggressor, victim, name, row["node_type"])[0] if victim != aggressor else None
+            one_way = victim == aggressor or victim.startswith(regions.PREFIX)  # regions are victims alone
+            reverse = None if one_way else _rows(snapshot, aggressor, victim, name, row["node_type"])[0]
             found.append(explanation(_facts(settings, snapshot, store, row, reverse)))
     return found
 
@@ -57,13 +62,18 @@ def _clusters(snapshot: Snapshot, victim: str, aggressor: str, cluster: str | No
     known: dict[str, set[str]] = {}
     for row in snapshot["functions"].select(["cluster", "function"]).to_pylist():
         known.setdefault(row["cluster"], set()).add(row["function"])
+    if aggressor.startswith(regions.PREFIX):
+        raise BadInput(f"{aggressor!r}: a consistent region is a victim alone, never an aggressor")
+    for row in snapshot["regions"].select(["cluster", "namespace", "stream_job", "region"]).to_pylist():
+        known.setdefault(row["cluster"], set()).add(regions.name(row["namespace"], row["stream_job"], row["region"]))
     chosen = sorted(known) if cluster is None else [cluster]
     both = [name for name in chosen if {victim, aggressor} <= known.get(name, set())]
     if not both:
         lacking = [each for each in (victim, aggressor) if not any(each in known.get(name, ()) for name in chosen)]
         where = "" if cluster is None else f" of cluster {cluster}"
         if lacking:
-            raise BadInput(f"function {lacking[0]!r}: no such function{where} (colocate functions lists them)")
+            kind = "region" if lacking[0].startswith(regions.PREFIX) else "function"
+            raise BadInput(f"{kind} {lacking[0]!r}: no such {kind}{where} ({_LISTED_BY[kind]} lists them)")
         raise BadInput(f"{victim!r} and {aggressor!r} are not of one cluster")
     return both
 

@@ -69,6 +69,11 @@ def merge(con: DuckDBPyConnection, listed: Listed) -> int:
     return int(rows) + int(changed) + max(0, int(before) - int(after))
 
 
+def name(namespace: str, stream_job: str, region: int) -> str:
+    """What a region is called among functions."""
+    return f"{PREFIX}{namespace}/{stream_job}/{region}"
+
+
 def current(con: DuckDBPyConnection) -> pa.Table:
     """The regions of all clusters as last listed."""
     return queries.arrow(con, f"SELECT cluster, {_FACTS}, seen FROM regions ORDER BY cluster, namespace, name")

@@ -13,10 +13,13 @@ from featurestore.store import models, published, queries, regions, windows
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs import choosing, importing, learn
+from jobs.cli import main
 from jobs.config import Settings, StoreSettings
+from pipeline.collectors import regions as collected
 from pipeline.columns import TABLES
 from pipeline.errors import BadInput
 from pipeline.records import Batch, Window
+from tests.pipeline.test_regions_collector import STATUS, listing, resource
 from tests.support.history import BEGIN, TIME, history
 
 NOW = BEGIN + dt.timedelta(hours=36)
@@ -248,14 +251,20 @@ def test_a_model_that_a_person_chose_answers_whatever_is_learned_later(settings,
     assert published.load(settings.store.snapshot).models == {"c1": fourth.model}
 
 
-def drained(store, given, nodes_of_pe="guest/f0"):
-    """The history with the runs of f0 as drains of a region whose only PE is where f0's pod was."""
+#: Drains of one list of regions here; an operator's resource holds the last ten, which takes longer to bring.
+A_LIST = 250
+
+
+def drained(store, given, nodes_of_pe="guest/f0", few=3):
+    """The history with the runs of f0 as drains of region 0, whose only PE is where f0's pod was; how many there are.
+
+    They come as resources of the cluster, by the collector. Region 1 has the same PE and only the first *few* drains.
+    """
     runs = given.activations.filter(pa.compute.equal(given.activations["function"], nodes_of_pe)).to_pylist()
     spans = [
         {
-            "kind": "drain",
-            "seq": seq,
-            "started": int(run["start"].timestamp() * 1000),
+            "seqId": seq,
+            "startedAt": int(run["start"].timestamp() * 1000),
             "milliseconds": round(run["duration_ms"] - (run["init_ms"] or 0.0)),
         }
         for seq, run in enumerate(runs, start=1)
@@ -275,18 +284,15 @@ def drained(store, given, nodes_of_pe="guest/f0"):
             placements=pa.Table.from_pylist(placements, given.placements.schema),
         ),
     )
-    known = {"namespace": "streams", "name": "j-cr0", "stream_job": "j", "region": 0, "trigger": "periodic"}
-    status = {"state": "PROCESSING", "healthy": True, "pes": 1, "members": "[0]", "spans": json.dumps(spans)}
-    row = {name: known.get(name, status.get(name)) for name in TABLES["regions"].names}
-    for name, value in row.items():
-        if value is None and pa.types.is_integer(TABLES["regions"].field(name).type):
-            row[name] = 0
-    batch = Batch("regions", rows=pa.Table.from_pylist([row], TABLES["regions"]))
-    ingest(store, "c1", batch, collected=NOW, overlap=dt.timedelta(0))
+    for first in range(0, len(spans), A_LIST):
+        at = NOW - dt.timedelta(seconds=len(spans) - first)
+        statuses = (STATUS | {"recentDrains": spans[first : first + A_LIST]}, STATUS | {"recentDrains": spans[:few]})
+        things = [resource(index, status, pesInRegion=[0]) for index, status in enumerate(statuses)]
+        ingest(store, "c1", collected.collect(listing(*things), at), collected=at, overlap=dt.timedelta(0))
     return len(spans)
 
 
-def test_a_region_that_drains_slower_beside_a_function_is_its_victim(settings, store):
+def test_a_region_that_drains_slower_beside_a_function_is_its_victim(settings, store, tmp_path, capsys):
     count = drained(store, history(slowdown=0.6, hours=24))
     learn.run(settings, "c1", now=lambda: NOW, store=store)
     snapshot = published.load(settings.store.snapshot)
@@ -301,9 +307,32 @@ def test_a_region_that_drains_slower_beside_a_function_is_its_victim(settings, s
     assert regions == []
     assert not any(name.startswith("regions:") for name in snapshot["pairs"]["aggressor"].to_pylist())
 
+    file = tmp_path / "colocate.toml"
+    file.write_text(f'[store]\npath = "{settings.store.path}"\nsnapshot = "{settings.store.snapshot}"\n')
+
+    def said(*arguments):
+        assert main(["--config", str(file), "interference", *arguments]) == 0
+        return capsys.readouterr().out
+
+    beside = json.loads(said("regions:streams/j/0", "-o", "json"))
+    assert (beside[0]["aggressor"], beside[0]["slowdown"]) == ("guest/f1", found["slowdown"])
+    assert said("regions:streams/j/0", "guest/f1").startswith("regions:streams/j/0 beside guest/f1: observed\n")
+    [explained] = json.loads(said("regions:streams/j/0", "guest/f1", "-o", "json"))
+    assert sum(each["runs"] for each in explained["evidence"]["nodes"]) == explained["evidence"]["activations"] > 0
+    assert explained["other_direction"] is None
+    # Three drains do not suffice to say anything of the other region, though they were as slow.
+    assert json.loads(said("regions:streams/j/1", "--status", "observed", "-o", "json")) == []
+    assert json.loads(said("regions:streams/j/1", "guest/f1", "-o", "json"))[0]["status"] != "observed"
+    for arguments, error in (
+        (("regions:streams/j/9", "guest/f1"), "region 'regions:streams/j/9': no such region (colocate regions list"),
+        (("guest/f1", "regions:streams/j/0"), "'regions:streams/j/0': a consistent region is a victim alone"),
+    ):
+        assert main(["--config", str(file), "interference", *arguments]) == 2
+        assert error in capsys.readouterr().err
+
 
 def test_a_drain_runs_where_most_of_its_pes_are(store):
-    drained(store, history(hours=1, an_hour=3))
+    drained(store, history(hours=1, an_hour=3), few=0)
     [[node]] = store.read(
         lambda con: con.execute("SELECT node FROM placements WHERE namespace = 'streams'").fetchall()
     )
