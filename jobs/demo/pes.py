@@ -38,7 +38,8 @@ class Faults:
 class Manner:
     """How PEs behave: seconds that a checkpoint and a reset take, and between two questions without a datagram.
 
-    *blocking* PEs report a checkpoint in two steps. *refuses* says whether a PE leaves a notification unanswered.
+    *blocking* PEs report a checkpoint in two steps. *refuses* says whether a PE leaves a notification unanswered;
+    while *holds* says so of a region and a sequence id, its PEs neither checkpoint nor reset.
     """
 
     drain: float = 0.0
@@ -46,6 +47,7 @@ class Manner:
     poll: float = 5.0
     blocking: frozenset[int] = frozenset()
     refuses: Callable[[int, Notification], bool] = lambda pe, notification: False
+    holds: Callable[[int, int], bool] = lambda region, seq: False
     faults: Faults = Faults()
 
 
@@ -199,6 +201,7 @@ class _Running(asyncio.DatagramProtocol):
     async def checkpoint(self, region: int, seq: int) -> None:
         """Take a checkpoint, in two steps where the PE blocks, and report it."""
         manner, number = self._simulator.manner, self._pe.number
+        await self._held(region, seq)
         await asyncio.sleep(manner.drain)
         path = f"{BASE}/region/{region}/pe/{number}"
         if number in manner.blocking:
@@ -208,10 +211,15 @@ class _Running(asyncio.DatagramProtocol):
         await self._report(f"{path}/checkpoint", b"%d" % seq)
 
     async def _reset(self, region: int, numbers: Mapping[str, int]) -> None:
+        await self._held(region, numbers["seqId"])
         await asyncio.sleep(self._simulator.manner.reset)
         progress = {"seqId": str(numbers["seqId"]), "resetAttempt": str(numbers["resetAttempt"])}
         path = f"{BASE}/region/{region}/pe/{self._pe.number}/reset"
         await self._report(path, msgspec.json.encode({"progress": progress}))
+
+    async def _held(self, region: int, seq: int) -> None:
+        while self._simulator.manner.holds(region, seq):
+            await asyncio.sleep(_AGAIN)
 
     async def _report(self, path: str, body: bytes) -> None:
         """Put until the operator takes it."""

@@ -19,10 +19,12 @@ from jobs.demo.pes import Manner
 from jobs.regions import paths
 from jobs.regions.gauges import GAUGES
 from jobs.regions.managing import Managing
+from jobs.regions.reading import rows
 from jobs.regions.resources import read
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import SourceError
 from rules.regions.events import Notification
+from rules.regions.region import RegionStatus, State
 from tests.support.region_operators import Served, simulated
 from tests.support.region_world import MERGE, Job, free_ports, free_udp_port, wait_for
 
@@ -30,6 +32,29 @@ pytestmark = pytest.mark.cluster
 
 CRDS = Path(__file__).parents[2] / "deploy" / "regions" / "crds.yaml"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+#: An id that no region gets to.
+EVER = 2**53
+#: What REST tells of a region, and which part and field of its resource that is.
+READ = {
+    "state": ("status", "state"),
+    "lastcompletedseqid": ("status", "lastCompletedSeqID"),
+    "trigger": ("spec", "trigger"),
+    "period": ("spec", "period"),
+    "draintimeout": ("spec", "drainTimeout"),
+    "resettimeout": ("spec", "resetTimeout"),
+    "maxconsecutiveresetattempts": ("spec", "maxConsecutiveResetAttempts"),
+}
+#: Columns of the command's list, and their fields.
+LISTED = {
+    "state": "state",
+    "healthy": "regionHealthy",
+    "current_seq_id": "currentSeqID",
+    "last_completed_seq_id": "lastCompletedSeqID",
+    "reset_attempts": "currentResetAttempt",
+    "max_reset_attempts": "currentMaxResetAttempts",
+    "average_drain_ms": "avgDrainTimeMetric",
+    "average_reset_ms": "avgResetTimeMetric",
+}
 MAX = "MAXIMUM_RESET_ATTEMPTS_REACHED"
 
 
@@ -67,24 +92,56 @@ def colocate(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[s
     )
 
 
-def agree(job: Job, served: Served) -> None:
-    """At one moment the resource, the REST answers and the metrics say the same of every region."""
-    for each in job.regions:
+def told(status: RegionStatus) -> Notification | None:
+    """What the PEs of a region without blocking checkpoints are told last in a state; None for nothing."""
+    if status.state is State.DRAINING:
+        return Notification("triggerDrain", f"seqId={status.current_seq_id}")
+    if status.state is State.RESETTING:
+        attempt = status.current_reset_attempt - 1
+        return Notification("triggerReset", f"seqId={status.last_completed_seq_id};resetAttempt={attempt}")
+    if status.state is State.MAXIMUM_RESET_ATTEMPTS_REACHED:
+        return Notification("resetFailed", f"seqId={status.last_completed_seq_id}")
+    if status.state is State.PROCESSING and status.last_completed_drain + status.last_completed_reset > -2:
+        resumed = f"seqId={status.current_seq_id};retId={status.to_retire_seq_id};pendCkpt=0"
+        return Notification("resumeSubmission", resumed)
+    return None
+
+
+def differences(job: Job, served: Served, index: int) -> list[str] | None:
+    """Where REST answers, boards, list and metrics differ from a region's resource; None if it changed meanwhile."""
+    before = job.resource(index)
+    metrics = served.metrics()
+    answers = {what: served.ask("GET", f"region/{index}/{what}") for what in READ}
+    boards = {pe: served.ask("GET", f"pe/{pe}/region/{index}") for pe in before["spec"]["pesInRegion"]}
+    [listed] = [row for row in rows(job.client, job.namespace, job.name) if row["region"] == index]
+    if job.resource(index) != before:
+        return None
+    status = read(json.dumps(before).encode()).region.status
+    notification = told(status)
+    found = [
+        *((what, answers[what], (200, before[part].get(name))) for what, (part, name) in READ.items()),
+        *((column, listed[column], before["status"][name]) for column, name in LISTED.items()),
+        *((name, metrics[name, f"ConsistentRegion_{index}"], value(status)) for name, _, value in GAUGES),
+    ]
+    for pe, (code, body) in boards.items():
+        wanted = (200, notification._asdict()) if notification else (404, body)
+        found.append((f"board of PE {pe}", (code, body), wanted))
+    return [f"{what}: {one}, not {other}" for what, one, other in found if one != other]
+
+
+def agree(job: Job, served: Served, *states: str) -> None:
+    """Each region's resource, REST answers, boards, list and metrics say the same, in one of its moments.
+
+    The operator acts right after the resource is written: what differs then agrees a moment later. *states* are
+    those that the regions have to be in, before and after.
+    """
+    for number, each in enumerate(job.regions):
         index = each["regionIndex"]
-        until = time.monotonic() + 20
-        while True:
-            before = job.resource(index)
-            metrics = served.metrics()
-            state, last = (served.ask("GET", f"region/{index}/{what}") for what in ("state", "lastcompletedseqid"))
-            if job.resource(index) == before:
-                break  # nothing happened in between
-            assert time.monotonic() < until, "the region never rests"
-        status = read(json.dumps(before).encode()).region.status
-        assert state == (200, before["status"]["state"])
-        assert last == (200, before["status"]["lastCompletedSeqID"])
-        for name, _, value in GAUGES:
-            assert metrics[name, f"ConsistentRegion_{index}"] == value(status), name
-        assert metrics["state", f"ConsistentRegion_{index}"] == status.state.ordinal
+        until = time.monotonic() + 60
+        while (found := differences(job, served, index)) != []:
+            assert time.monotonic() < until, found or "the region never rests"
+        if states:
+            assert job.status(index)["state"] == states[number]
 
 
 def drained_beyond(job: Job, index: int, seq: int) -> None:
@@ -94,10 +151,10 @@ def drained_beyond(job: Job, index: int, seq: int) -> None:
 
 @pytest.fixture
 def job(defined: None, client: KubernetesClient, tmp_path: Path) -> Iterator[Job]:
-    common = {"trigger": "periodic", "drainTimeout": 5, "resetTimeout": 1, "period": 0.4}
+    common = {"trigger": "periodic", "drainTimeout": 120, "period": 0.4}
     regions: list[dict[str, Any]] = [
-        {"regionIndex": 0, "pesInRegion": [0, 1, 2], **common},
-        {"regionIndex": 1, "pesInRegion": [2, 3], "maxConsecutiveResetAttempts": 2, **common},
+        {"regionIndex": 0, "pesInRegion": [0, 1, 2], "resetTimeout": 120, **common},
+        {"regionIndex": 1, "pesInRegion": [2, 3], "resetTimeout": 2, "maxConsecutiveResetAttempts": 2, **common},
     ]
     made = Job(client, f"job{uuid.uuid4().hex[:6]}", regions, tmp_path)
     yield made
@@ -119,38 +176,58 @@ def test_a_whole_life(kubeconfig: Path, job: Job, tmp_path: Path) -> None:
     assert [each["outcome"] for each in json.loads(applied.stdout)] == ["created"] * 4
     again = colocate(kubeconfig, "regions", "apply", "-f", str(job.file), "-o", "json")
     assert [each["outcome"] for each in json.loads(again.stdout)] == ["unchanged"] * 3
-    job.run_pes()
     port = free_udp_port()
-    refusing = False
-    manner = Manner(poll=1.0, refuses=lambda pe, told: refusing and pe == 3 and told.type == "triggerReset")
+    refusing, allowed = False, {0: 0, 1: 0}
+    manner = Manner(
+        poll=1.0,
+        refuses=lambda pe, told: refusing and pe == 3 and told.type == "triggerReset",
+        holds=lambda region, seq: seq > allowed[region],
+    )
     served = Served(kubeconfig, job, port, free_ports(), tmp_path / "operator.log")
     try:
         with simulated(job, served, port, manner) as (simulator, loop):
-            # start and ten drains
+            # the operator is there before the PEs
             for index in (0, 1):
-                drained_beyond(job, index, 9)
+                job.wait(index, seconds=60, state="STARTED")
+            wait_for(served.listens, 60, "the operator's interfaces")
+            agree(job, served, "STARTED", "STARTED")
+            # start and ten drains: each is held until all is compared, and compared again when it is completed
+            job.run_pes()
+            for seq in range(1, 11):
+                for index in (0, 1):
+                    job.wait(index, seconds=60, state="DRAINING", currentSeqID=seq, lastCompletedSeqID=seq - 1)
+                agree(job, served, "DRAINING", "DRAINING")
+                for index in (0, 1):
+                    allowed[index] = seq
+                for index in (0, 1):
+                    job.wait(index, seconds=60, lastCompletedSeqID=seq, lastCompletedDrain=seq)
+                agree(job, served)
+            for index in (0, 1):
                 assert job.status(index)["currentResetAttempt"] == 0
-            agree(job, served)
+                assert len(job.status(index)["recentDrains"]) == 10
             # a PE crashes, is launched again, and its regions are reset
             loop.do(simulator.crash(2))
             job.connect(2, "None")
             for index in (0, 1):
                 job.wait(index, state="UNHEALTHY", regionHealthy=False)
-            agree(job, served)
-            completed = [job.status(index)["lastCompletedSeqID"] for index in (0, 1)]
-            assert served.ask("GET", "pe/0") == (404, served.ask("GET", "pe/0")[1])
+            agree(job, served, "UNHEALTHY", "UNHEALTHY")
+            assert served.ask("GET", "pe/0")[0] == 404
+            allowed[0], allowed[1] = -1, EVER
             job.relaunch(2)
             loop.do(simulator.start([2]))
             job.connect(2, "Full")
             job.phase(2, "Running")
+            job.wait(0, seconds=60, state="RESETTING", currentResetAttempt=1, cleanStart=False)
+            drained_beyond(job, 1, 10)
+            agree(job, served)
+            allowed[0] = EVER
             for index in (0, 1):
-                last = completed[index]
-                drained_beyond(job, index, last)
+                drained_beyond(job, index, 10)
                 status = job.status(index)
-                assert status["lastCompletedReset"] == last
+                assert status["lastCompletedReset"] == 10
                 assert status["cleanStart"] is False
-            told = {told.type for _, told in simulator.pes[2].told}
-            assert {"triggerReset", "resumeSubmission"} <= told
+            notified = {told.type for _, told in simulator.pes[2].told}
+            assert {"triggerReset", "resumeSubmission"} <= notified
             agree(job, served)
             # attempts used up: PE 3 answers no reset
             refusing = True
@@ -178,7 +255,12 @@ def test_a_whole_life(kubeconfig: Path, job: Job, tmp_path: Path) -> None:
             served.kill()
             time.sleep(0.5)  # a write that was under way is done by then
             before = [job.status(index) for index in (0, 1)]
+            allowed[0] = -1
             served.start()
+            job.wait(0, seconds=60, state="RESETTING", lastCompletedSeqID=before[0]["lastCompletedSeqID"])
+            drained_beyond(job, 1, before[1]["lastCompletedSeqID"])
+            agree(job, served)
+            allowed[0] = EVER
             for index in (0, 1):
                 last = before[index]["lastCompletedSeqID"]
                 drained_beyond(job, index, last)

@@ -39,6 +39,14 @@ class Reached:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.ports[0]}"
 
+    def listens(self) -> bool:
+        """Whether both interfaces answer."""
+        try:
+            self.metrics()
+            return self.ask("GET", "region/0/state")[0] in (200, 404)
+        except OSError:
+            return False
+
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
         """One request to the REST interface: status and decoded body."""
         request = urllib.request.Request(f"{self.url}/api/consistentregion/{path}", data=body, method=method)
