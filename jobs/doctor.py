@@ -133,7 +133,7 @@ def _kubernetes(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
         ),
         ("pods", lambda: placements.collect(client.list, now, function_labels=given.function_labels)),
         ("workflows", lambda: workflows.collect(client.list, now)),
-        ("regions", lambda: regions.collect(client.list, now)),
+        *([("regions", lambda: regions.collect(client.list, now))] if settings.regions.follow else []),
     ):
         yield from _listed(cluster.name, name, check, seen)
     if autoscalers := recognised(*seen.signs()):

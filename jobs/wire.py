@@ -70,7 +70,10 @@ def sources(settings: Settings, cluster: ClusterSettings, store: Store) -> Itera
     Nothing is connected to before a source's *client* is entered.
     """
     if cluster.kubernetes is not None:
+        off = {"disks": not settings.disks.collect, "regions": not settings.regions.follow}
         for name, collector in _KUBERNETES.items():
+            if off.get(name):
+                continue
             client = partial(_kubernetes_source, cluster.kubernetes, collector, store, cluster.name)
             yield Source(name, "", None, client)
     if cluster.prometheus is not None:

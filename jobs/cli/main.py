@@ -12,6 +12,7 @@ import typer
 
 from jobs import logs
 from jobs.cli.answering import register as answering
+from jobs.cli.bootstrapping import register as bootstrapping
 from jobs.cli.collecting import register as collecting
 from jobs.cli.common import BAD, DONE, PARTLY, warn
 from jobs.cli.disks import register as disks
@@ -51,6 +52,7 @@ for _register in (
     hosting,
     simulating,
     exporting,
+    bootstrapping,
 ):
     _register(app)
 

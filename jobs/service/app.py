@@ -49,6 +49,7 @@ class Parts:
     replicas: Token = field(default_factory=lambda: Token(None, None))
     client_ca: bool = False
     writer: str | None = None
+    open_admission: bool = False
     reserving: Plans | None = None
     company: Company | None = None
     stored: page.Stored = lambda decision: None
@@ -91,6 +92,11 @@ def create_app(parts: Parts) -> Starlette:
         for route in ROUTES
     ]
     guard = Middleware(
-        Auth, token=parts.token, client_ca=parts.client_ca, refused=parts.tally.refused, replicas=parts.replicas
+        Auth,
+        token=parts.token,
+        client_ca=parts.client_ca,
+        refused=parts.tally.refused,
+        replicas=parts.replicas,
+        open_admission=parts.open_admission,
     )
     return Starlette(routes=routes, middleware=[guard, Middleware(WithoutVersion)], exception_handlers=HANDLERS)

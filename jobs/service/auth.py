@@ -75,13 +75,20 @@ class Auth:
 
     With a token everything but health and the page's files asks for it; with a client CA the paths of
     `BY_CERTIFICATE` accept a verified client certificate instead, and with a client CA alone all else asks for one.
-    What replicas ask for is opened by *replicas* too, and where there is such a token, not without one.
+    What replicas ask for is opened by *replicas* too, and where there is such a token, not without one. *open_admission* opens the webhook.
     """
 
     def __init__(
-        self, app: ASGIApp, token: Token, client_ca: bool, refused: Callable[[], None], replicas: Token
+        self,
+        app: ASGIApp,
+        token: Token,
+        client_ca: bool,
+        refused: Callable[[], None],
+        replicas: Token,
+        open_admission: bool = False,
     ) -> None:
         self._app = app
+        self._open = OPEN | {"/mutate"} if open_admission else OPEN
         self._token = token
         self._replicas = replicas
         self._client_ca = client_ca
@@ -100,7 +107,7 @@ class Auth:
         path = scope["path"]
         if self._replicas.asked_for and path.startswith(PREFIX):
             return _shown(scope, self._replicas) or _shown(scope, self._token)
-        if path in OPEN or path.startswith(_OPEN_BELOW) or not (self._token.asked_for or self._client_ca):
+        if path in self._open or path.startswith(_OPEN_BELOW) or not (self._token.asked_for or self._client_ca):
             return True
         if (
             self._client_ca

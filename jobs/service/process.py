@@ -146,6 +146,7 @@ class Process:
                 writer=settings.replica.writer,
                 token=token,
                 replicas=replicas,
+                open_admission=serve.open_admission,
                 client_ca=serve.client_ca is not None,
             )
         )

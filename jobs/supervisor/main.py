@@ -51,7 +51,8 @@ def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> in
     logs.configure()
     admitted(settings)
     context_of(settings.serve)
-    jobs = plan(settings, config_path) if schedule and settings.replica.writer is None else []
+    schedule = schedule and settings.schedule.built_in and settings.replica.writer is None
+    jobs = plan(settings, config_path) if schedule else []
     with (
         listening.bind(settings.serve) as sock,
         tempfile.TemporaryDirectory(prefix=f"colocate-serve-{os.getpid()}-") as name,
@@ -75,7 +76,7 @@ class _Supervisor:
         self._watches = Watches(settings, self._board, self._report) if jobs else None
         self._regions: Instance | None = None
         if settings.replica.writer is None:
-            self._regions = Instance(settings, directory, follow=bool(jobs))
+            self._regions = Instance(settings, directory, follow=bool(jobs) and settings.regions.follow)
             self._flusher = Periodic("decisions", _FLUSH, self._flush, finally_=True)
             self._followed = Periodic("outcomes", _FOLLOW, self._follow)
         else:

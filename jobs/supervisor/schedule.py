@@ -18,8 +18,9 @@ def plan(settings: Settings, config_path: Path | None) -> list[Job]:
             "nodes": schedule.nodes,
             "workflows": schedule.workflows,
             "placements": schedule.placements,
-            "disks": schedule.disks,
         }
+        if settings.disks.collect:
+            every["disks"] = schedule.disks
     if any(cluster.prometheus is not None for cluster in settings.clusters):
         every["usage"] = schedule.usage
     if any(cluster.openwhisk is not None for cluster in settings.clusters):

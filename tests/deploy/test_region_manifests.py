@@ -12,7 +12,10 @@ from rules.regions.region import RegionSpec, RegionStatus, State
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "regions"
 DOCUMENTS = [
-    document for file in sorted(DEPLOY.glob("*.yaml")) for document in yaml.safe_load_all(file.read_text("utf-8"))
+    document
+    for file in sorted(DEPLOY.glob("*.yaml"))
+    if file.stem != "kustomization"
+    for document in yaml.safe_load_all(file.read_text("utf-8"))
 ]
 CRDS = {each["spec"]["names"]["kind"]: each for each in DOCUMENTS if each["kind"] == "CustomResourceDefinition"}
 
