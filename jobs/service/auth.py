@@ -75,7 +75,8 @@ class Auth:
 
     With a token everything but health and the page's files asks for it; with a client CA the paths of
     `BY_CERTIFICATE` accept a verified client certificate instead, and with a client CA alone all else asks for one.
-    What replicas ask for is opened by *replicas* too, and where there is such a token, not without one. *open_admission* opens the webhook.
+    What replicas ask for is opened by *replicas* too, and where there is such a token, not without one.
+    *open_admission* opens the webhook.
     """
 
     def __init__(
