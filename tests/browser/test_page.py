@@ -56,6 +56,10 @@ def local(at: datetime) -> str:
     return at.astimezone(ZoneInfo(ZONE)).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def test_the_demo_says_where_the_page_is(demo: Demo) -> None:
+    assert "The page: / on the port that is logged" in demo.said
+
+
 def test_health_tells_each_source_as_its_last_run_went(demo: Demo, seen: Seen) -> None:
     shown = {row[0]: row for row in seen.texts("#sources tr")}
     last = rows(
@@ -199,6 +203,12 @@ def test_decisions_are_those_of_the_history_the_newest_first(demo: Demo, page: P
     expect(page.locator("#decision-rows tr:not(.details)")).to_have_count(
         sum(stored[0][2] in name for _, _, name, *_ in stored)
     )
+    # A stored one tells what its record holds: these were made up without reasons.
+    page.locator("#decision-rows button").first.click()
+    told = page.locator("#decision-rows .details").first
+    expect(told).to_contain_text("The record holds no reasons.")
+    expect(told).to_contain_text("Nodes, the best of 2 first:")
+    expect(told.locator("li").nth(1)).to_contain_text("last")
     page.fill("#decisions-search", "")
 
 

@@ -25,6 +25,10 @@ from pipeline.errors import BadInput, SourceError
 #: Rows and columns of a heat map, and rows of nodes, where the caller says nothing, and at most.
 _SIZE: Final = (20, 100)
 _NODES: Final = (50, 1000)
+#: How long a person waits for the explanations that others asked for, in seconds.
+_PATIENCE: Final = 10.0
+#: So many answers of one snapshot are remembered.
+_REMEMBERED: Final = 32
 #: Names are shorter; what is searched for need not be longer.
 _LONGEST: Final = 256
 
@@ -68,6 +72,7 @@ def handlers(shown: Shown) -> Mapping[str, Handler]:
     """Return the handlers by the names of their operations."""
     shell = Shell()
     turn = threading.Lock()  # an explanation reads many runs: one at a time, beside admission
+    maps = _OfSnapshot(heat_map.heat_map)
 
     def health(query: Mapping[str, str]) -> Response:
         _given(query)
@@ -84,7 +89,7 @@ def handlers(shown: Shown) -> Mapping[str, Handler]:
     def pairs(query: Mapping[str, str]) -> Response:
         _given(query, "cluster", "search", "size")
         size = tables.count(query, "size", *_SIZE)
-        return _json(heat_map.heat_map(shown.snapshot(), query.get("cluster"), _search(query), size))
+        return _json(maps(shown.snapshot(), query.get("cluster"), _search(query), size))
 
     def evidence(query: Mapping[str, str]) -> Response:
         _given(query, "victim", "aggressor", "cluster", "node_type")
@@ -92,10 +97,14 @@ def handlers(shown: Shown) -> Mapping[str, Handler]:
             if name not in query:
                 raise BadInput(f"{name}: needed")
         snapshot = shown.snapshot()
-        with turn:
+        if not turn.acquire(timeout=_PATIENCE):
+            return problem(503, "others are asking for evidence; ask again")
+        try:
             found = shown.explain(
                 snapshot, query["victim"], query["aggressor"], query.get("cluster"), query.get("node_type")
             )
+        finally:
+            turn.release()
         return _json(tables.Page(snapshot.version, len(found), [dict(each) for each in found]))
 
     def decision(name: str) -> Response:
@@ -116,6 +125,24 @@ def handlers(shown: Shown) -> Mapping[str, Handler]:
         "evidence": _of_query(evidence),
         "decision": _answered(decision, lambda request: request.path_params["decision"]),
     }
+
+
+class _OfSnapshot:
+    """Remembers what follows from a snapshot alone until there is another: everybody who looks asks for the same."""
+
+    def __init__(self, work: Callable[..., object]) -> None:
+        self._work = work
+        self._known: tuple[Snapshot | None, dict[tuple[object, ...], object]] = (None, {})
+
+    def __call__(self, snapshot: Snapshot, *asked: object) -> object:
+        """Return what *work* makes of *snapshot* and what is *asked*."""
+        of, answers = self._known
+        if of is not snapshot or len(answers) >= _REMEMBERED:
+            answers = {}
+            self._known = snapshot, answers
+        if asked not in answers:
+            answers[asked] = self._work(snapshot, *asked)
+        return answers[asked]
 
 
 def _of_query(work: Callable[[Mapping[str, str]], Response]) -> Handler:

@@ -1,7 +1,7 @@
 // Pipeline health: the snapshot's age, and every source.
 
 import { get } from "./api.js";
-import { byId, h, reconcile } from "./dom.js";
+import { byId, h, reconcile, text } from "./dom.js";
 import { count, span, time } from "./format.js";
 
 const MARKS = { ok: "●", partial: "▲", failed: "✖", timeout: "✖" };
@@ -25,7 +25,7 @@ const row = (one) => [
     {},
     h("th", { scope: "row" }, one.source),
     h("td", {}, state(one)),
-    h("td", { class: "number" }, span(one.staleness_s)),
+    h("td", { class: "number age" }),
     h("td", {}, time(one.last_success)),
     h("td", {}, time(one.watermark)),
     h("td", {}, time(one.last_attempt)),
@@ -52,6 +52,9 @@ export async function refresh() {
   const told = await get("v1/sources");
   byId("snapshot").replaceChildren(...summary(told));
   document.body.classList.toggle("one-cluster", told.clusters.length < 2);
-  reconcile(byId("sources"), told.items, (one) => `${one.cluster}/${one.source}`, row);
+  const rows = byId("sources");
+  // Ages differ each time: told apart, so that rows in which nothing else changed stay as they are.
+  reconcile(rows, told.items.map(({ staleness_s: _, ...one }) => one), (one) => `${one.cluster}/${one.source}`, row);
+  rows.querySelectorAll(".age").forEach((cell, place) => text(cell, span(told.items[place].staleness_s)));
   return told.clusters;
 }

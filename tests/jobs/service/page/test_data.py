@@ -170,6 +170,15 @@ def test_a_small_heat_map_holds_the_strongest_and_counts_the_others(client: http
     assert [cell["slowdown"] for cell in told["cells"]] == [0.9]
 
 
+def test_a_heat_map_is_that_of_the_snapshot_that_answers_now() -> None:
+    fakes = Fakes(snapshot(AT, {"pairs": [_pair("a", "b", 0.3)]}))
+    with running(fakes.parts()) as url, httpx.Client(base_url=url) as client:
+        assert [cell["slowdown"] for cell in _json(client, "/v1/heat-map")["cells"]] == [0.3]
+        fakes.snapshot = snapshot(AT, {"pairs": [_pair("a", "b", 0.4)]}, version="v2")
+        told = _json(client, "/v1/heat-map")
+    assert (told["snapshot"], [cell["slowdown"] for cell in told["cells"]]) == ("v2", [0.4])
+
+
 def test_a_heat_map_of_what_is_searched_for_holds_its_pairs(client: httpx.Client) -> None:
     told = _json(client, "/v1/heat-map?cluster=c1&search=D")
     assert (told["victims"], told["aggressors"], len(told["cells"])) == (["d"], ["a"], 1)
