@@ -14,7 +14,7 @@ from featurestore.engines.local import learn
 from featurestore.store import windows
 from featurestore.store.duck import Store
 from jobs import tabular, wire
-from jobs.config import Mode, Settings
+from jobs.config import Settings
 from jobs.learn import clusters
 from jobs.planning import micros, options
 from jobs.simulation.history import Part, world
@@ -23,6 +23,7 @@ from jobs.simulation.policies.table import KNOWING, POLICIES
 from jobs.simulation.replay import replay
 from pipeline.errors import BadInput
 from pipeline.records import Window
+from rules.policy import Mode
 
 Progress = Callable[[int, int], None]
 

@@ -15,7 +15,6 @@ from featurestore.store.duck import Store
 from jobs.config import (
     ClusterSettings,
     KubernetesSettings,
-    Mode,
     OpenWhiskNamespace,
     OpenWhiskSettings,
     PrometheusSettings,
@@ -38,7 +37,7 @@ from pipeline.collectors import (
 from pipeline.errors import BadInput
 from pipeline.mangling import Index
 from pipeline.records import Batch, Window
-from rules.policy import Policy
+from rules.policy import Mode, Policy
 
 Collector = Callable[[Window, Path], Batch]
 

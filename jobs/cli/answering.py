@@ -9,8 +9,8 @@ import typer
 
 from jobs.cli.common import DONE, NO, Cluster, cluster_of, settings, snapshot, utc_now
 from jobs.cli.output import Format, document, line, rows
-from jobs.config import Mode
 from pipeline.errors import BadInput
+from rules.policy import Mode
 
 if TYPE_CHECKING:
     from jobs.recommending import Answer

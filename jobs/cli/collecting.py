@@ -21,7 +21,9 @@ def collect(
     context: typer.Context,
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SOURCE]...", help="nodes, workflows, placements, regions, usage, activations"),
+        typer.Argument(
+            metavar="SOURCE", help="nodes, workflows, placements, disks, regions, usage, activations; default: all"
+        ),
     ] = None,
     cluster: Annotated[list[str] | None, typer.Option("--cluster", help="only this cluster; may be repeated")] = None,
     output: Output = Format.table,

@@ -3,17 +3,18 @@
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from featurestore.snapshot import Snapshot, empty
-from featurestore.store import published
-from jobs import config
 from jobs.cli.output import Format, line
 from pipeline.errors import BadInput
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from featurestore.snapshot import Snapshot
+    from jobs.config import Settings
 
 #: Exit codes: done; the answer is no; bad input or configuration; some of the work failed and the rest was done.
 DONE, NO, BAD, PARTLY = 0, 1, 2, 3
@@ -22,8 +23,10 @@ Output = Annotated[Format, typer.Option("--output", "-o", help="form of the answ
 Cluster = Annotated[str | None, typer.Option("--cluster", help="name of the cluster; default: the only one")]
 
 
-def settings(context: typer.Context) -> config.Settings:
+def settings(context: typer.Context) -> "Settings":
     """Read the settings that the command was given."""
+    from jobs import config
+
     root = context.find_root().obj
     return config.load(root if isinstance(root, Path) else None)
 
@@ -33,8 +36,11 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def snapshot(held: config.Settings) -> Snapshot:
+def snapshot(held: "Settings") -> "Snapshot":
     """Map the published snapshot; an empty one, with a warning on standard error, where none was published."""
+    from featurestore.snapshot import empty
+    from featurestore.store import published
+
     if held.store.snapshot.exists():
         return published.load(held.store.snapshot)
     warn(f"{held.store.snapshot}: no snapshot yet (colocate collect, then colocate learn); answering from nothing")
@@ -46,7 +52,7 @@ def warn(message: str) -> None:
     print(f"colocate: {line(message)}", file=sys.stderr)
 
 
-def cluster_of(name: str | None, held: config.Settings, known: Snapshot) -> str:
+def cluster_of(name: str | None, held: "Settings", known: "Snapshot") -> str:
     """Return the cluster that is meant: the named one, else the served one, else the only one, else ``default``."""
     if name is not None:
         return name
@@ -60,8 +66,11 @@ def _ambiguous(names: list[str]) -> str:
     raise typer.BadParameter(f"--cluster: name one of {', '.join(names)}")
 
 
-def progress_bar() -> Progress:
+def progress_bar() -> "Progress":
     """A bar on a terminal; elsewhere nothing, and each step is a plain line."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}", markup=False),

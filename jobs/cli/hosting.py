@@ -9,11 +9,11 @@ import typer
 
 from jobs.cli.common import DONE, NO, PARTLY, Cluster, Output, settings, utc_now, warn
 from jobs.cli.output import Format, document, rows
-from jobs.config import Settings, admitted
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
     from featurestore.store.control import Control
+    from jobs.config import Settings
     from jobs.hosts.answering import Answer
     from pipeline.clients.kubernetes import KubernetesClient
     from rules.hosts.actions import NodeAction
@@ -61,7 +61,7 @@ def apply(
         raise typer.BadParameter("--create: checks against the cluster itself, so leave --nodes out")
     job, given = reading.job_of(file, standard_input() if str(file) == "-" else None)
     limit = timedelta(seconds=deadline) if deadline is not None else held.hosts.deadline
-    chosen = cluster or admitted(held)
+    chosen = cluster or _admitted(held)
     store = _store(held)
     if create:
         submission = Submission(job, given, chosen, utc_now(), limit, change_nodes)
@@ -104,7 +104,7 @@ def release(
         actions = released(job, (each.node for each in reading.nodes_of(nodes).nodes))
         typer.echo(_actions(actions, output), nl=False)
         raise typer.Exit(DONE if actions else NO)
-    chosen = cluster or admitted(held)
+    chosen = cluster or _admitted(held)
     done = given_back(_client(held, chosen), _store(held), chosen, job, dry=dry_run)
     typer.echo(_actions(done.actions, output), nl=False)
     if done.running:
@@ -126,20 +126,26 @@ def reconcile(
     held = settings(context)
     if not change_nodes:
         raise BadInput("hosts reconcile: changes labels and taints of nodes: allow it by --change-nodes")
-    chosen = cluster or admitted(held)
+    chosen = cluster or _admitted(held)
     found = list(reconciled(_client(held, chosen), _store(held), chosen, utc_now(), held.hosts.deadline))
     told = [{"job": each.job, "outcome": each.outcome, "nodes": each.nodes, "why": each.why} for each in found]
     typer.echo(rows(("job", "outcome", "nodes", "why"), told, output, "jobs"), nl=False)
     raise typer.Exit(PARTLY if any(each.outcome in ("refused", "failed") for each in found) else DONE)
 
 
-def _store(held: Settings) -> "Control":
+def _admitted(held: "Settings") -> str:
+    from jobs.config import admitted
+
+    return admitted(held)
+
+
+def _store(held: "Settings") -> "Control":
     from featurestore.store.control import Control
 
     return Control(held.store.control, held.store.deadline)
 
 
-def _client(held: Settings, cluster: str) -> "KubernetesClient":
+def _client(held: "Settings", cluster: str) -> "KubernetesClient":
     from jobs import wire
 
     return wire.kubernetes_of(held, cluster)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import Progress, TaskID
 
 from jobs.cli.common import DONE, PARTLY, Output, progress_bar, settings, utc_now, warn
 from jobs.cli.output import Format, document, rows
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from jobs.learn import Outcome
 
 
@@ -135,7 +136,7 @@ def doctor(context: typer.Context, output: Output = Format.table) -> None:
     raise typer.Exit(PARTLY if any(each.verdict == "failed" for each in found) else DONE)
 
 
-def _advance(bar: Progress, task: TaskID) -> Callable[[int, int], None]:
+def _advance(bar: "Progress", task: "TaskID") -> Callable[[int, int], None]:
     return lambda done, of: bar.update(task, completed=done, total=of)
 
 

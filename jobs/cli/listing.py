@@ -1,16 +1,18 @@
 """``colocate interference``, ``functions``, ``nodes``, ``decisions``: what is known, as a table or for programs."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import pyarrow as pa
 import typer
 
-from featurestore.snapshot import Snapshot
 from jobs.cli.common import Cluster, Output, settings, snapshot
 from jobs.cli.output import Format, document, rows
-from jobs.service.known import KNOWN, select
 from pipeline.errors import BadInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from featurestore.snapshot import Snapshot
 
 Status = Literal["observed", "predicted", "unknown", "shared_cause"]
 Dominant = Literal["cpu", "memory", "network", "disk", "mixed"]
@@ -75,7 +77,7 @@ def functions(
     """What functions use, how much of each resource, how fast they answer, and what is declared otherwise."""
     from featurestore.unmeasured import declared_otherwise
 
-    def told(found: pa.Table, known: Snapshot) -> pa.Table:
+    def told(found: "pa.Table", known: "Snapshot") -> "pa.Table":
         differ = declared_otherwise(found, known["workflows"])
         return found.add_column(found.num_columns - 1, "declared_otherwise", differ)  # the cluster stays the last
 
@@ -125,13 +127,15 @@ def _show(
     output: Format,
     *,
     wide: bool = False,
-    told: Callable[[pa.Table, Snapshot], pa.Table] = lambda found, known: found,
+    told: "Callable[[pa.Table, Snapshot], pa.Table]" = lambda found, known: found,
 ) -> None:
+    from jobs.service.known import KNOWN, select
+
     known = snapshot(settings(context))
     chosen = {key: value for key, value in given.items() if value is not None}
     found = select(KNOWN[name], known, chosen, wide=wide).slice(0, limit)
     _print(told(found, known), output, name)
 
 
-def _print(table: pa.Table, output: Format, title: str) -> None:
+def _print(table: "pa.Table", output: Format, title: str) -> None:
     typer.echo(rows(table.column_names, table.to_pylist(), output, title=title), nl=False)

@@ -4,18 +4,17 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jobs import logs
 from jobs.cli.answering import register as answering
 from jobs.cli.bootstrapping import register as bootstrapping
 from jobs.cli.collecting import register as collecting
 from jobs.cli.common import BAD, DONE, PARTLY, warn
 from jobs.cli.disks import register as disks
+from jobs.cli.examples import shown
 from jobs.cli.exporting import register as exporting
 from jobs.cli.hardware import register as hardware
 from jobs.cli.hosting import register as hosting
@@ -59,6 +58,8 @@ for _register in (
 
 def _version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         typer.echo(version("colocation-advisor"))
         raise typer.Exit
 
@@ -74,6 +75,8 @@ def root(
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")] = False,
 ) -> None:
     """Options of every command."""
+    from jobs import logs
+
     context.obj = config
     logs.configure(logging.INFO if verbose else logging.WARNING)
 
@@ -81,7 +84,10 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. Errors that a person can mend are one line on standard error."""
     try:
-        code = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        command = shown(typer.main.get_command(app))
+        code = command(
+            args=list(arguments) if arguments is not None else None, prog_name="colocate", standalone_mode=False
+        )
         sys.stdout.flush()
     except typer.Exit as stop:
         return stop.exit_code

@@ -7,7 +7,7 @@ import typer
 
 from jobs.cli.common import Cluster, Output, moment, progress_bar, settings, utc_now, warn
 from jobs.cli.output import Format, document, rows
-from jobs.config import Mode
+from rules.policy import Mode
 
 _COLUMNS = ("policy", "mean", "p95", "p99", "slowed", "pending", "delayed", "unserved", "nodes", "pods", "runs")
 

@@ -4,7 +4,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from jobs.config import Mode
 from jobs.service.disks.operations import DISKS
 from jobs.service.hostbodies import HostConstraints, HostConstraintsRequest, ReleasedJob
 from jobs.service.intents.operations import INTENTS
@@ -14,6 +13,7 @@ from jobs.service.page.operations import PAGE
 from jobs.service.replication.operations import REPLICATION
 from jobs.service.review import AdmissionAnswer, AdmissionReview
 from jobs.service.tables import Page
+from rules.policy import Mode
 
 
 class RecommendationRequest(msgspec.Struct, frozen=True):

@@ -2,10 +2,15 @@
 
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from jobs import config, reference
+from jobs.cli import described
 from jobs.cli.main import app
+from jobs.service import endpoints
 
 
 def test_readme_holds_the_reference_of_every_setting(repository: Path) -> None:
@@ -24,6 +29,17 @@ def test_readme_names_every_command(repository: Path) -> None:
     for command in app.registered_commands:
         name = command.name or (command.callback.__name__ if command.callback else "")
         assert re.search(rf"colocate {name}\b|`{name}`", readme), name
+
+
+@pytest.mark.parametrize(
+    ("page", "markdown"),
+    [("commands", described.markdown), ("http", endpoints.markdown)],
+    ids=["commands", "http"],
+)
+def test_a_page_of_the_reference_is_what_the_code_says(
+    page: str, markdown: Callable[[], str], repository: Path
+) -> None:
+    assert (repository / "docs" / f"{page}.md").read_text(encoding="utf-8") == markdown()
 
 
 def test_the_example_of_the_readme_is_a_valid_configuration(repository: Path, tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""The reference of the HTTP interface, from the routes: ``python -m jobs.service.endpoints`` prints its page."""
+
+import sys
+from collections.abc import Iterator
+
+from jobs.service.operation import Operation
+from jobs.service.routes import ROUTES
+
+_HEAD = """\
+# HTTP interface
+
+Generated from the code by `python -m jobs.service.endpoints`; `GET /openapi.json` has the same with every schema.
+
+Where a token is configured (`serve.token`, `serve.token_file`), all but what is marked *open* asks for
+`Authorization: Bearer TOKEN`; `/mutate` and `/extender/*` take a certificate of the configured client CA instead.
+Errors are problem documents (RFC 9457, `application/problem+json`) with `title`, `status` and `detail`.
+"""
+
+
+def markdown() -> str:
+    """Return the whole page."""
+    return "".join([_HEAD, *(part for route in ROUTES for part in _told(route))])
+
+
+def _told(route: Operation) -> Iterator[str]:
+    yield f"\n### {route.method} {route.path}\n\n{route.summary}.{' *Open.*' if route.open else ''}\n"
+    notes = [f"`{name}`: {text}" for name, text in route.parameters.items()]
+    if route.bodies:
+        media = "JSON or YAML" if route.yaml else "JSON"
+        notes.append(f"body: {' or '.join(f'`{_name(each)}`' for each in route.bodies)}, {media}")
+    answer = f"`{_name(route.answer)}`" if route.answer is not None else f"`{route.media}`"
+    notes.append(f"answers {route.status}{'' if route.status == 204 else f' with {answer}'}")
+    if route.problems:
+        notes.append(f"problems of its own: {', '.join(map(str, route.problems))}")
+    yield from ["\n", *(f"- {note}\n" for note in notes)]
+
+
+def _name(kind: object) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

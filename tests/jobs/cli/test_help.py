@@ -1,0 +1,80 @@
+"""``--help``: at once, with an example of every command that its own parser takes; and completion."""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import typer
+
+from jobs.cli import main
+from jobs.cli.examples import EXAMPLES, commands
+from jobs.cli.main import app
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+#: What takes long to import, and no help needs.
+HEAVY = {
+    "duckdb",
+    "pandas",
+    "pyarrow",
+    "numpy",
+    "scipy",
+    "sklearn",
+    "numba",
+    "kubernetes",
+    "prometheus_client",
+    "uvicorn",
+}
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("COLUMNS", "80")
+    yield
+
+
+def test_help_of_every_command_imports_nothing_that_takes_long() -> None:
+    program = (
+        "import sys, io\nfrom contextlib import redirect_stdout\nfrom jobs.cli import main\n"
+        f"for words in {[*COMMANDS, '']!r}:\n"
+        "    with redirect_stdout(io.StringIO()):\n"
+        "        assert main([*words.split(), '--help']) == 0, words\n"
+        f"print(sorted({HEAVY!r} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_ends_with_the_examples_of_the_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*name.split(), "--help"]) == 0
+    said = capsys.readouterr().out.split("Examples:")[1]
+    assert [each.strip() for each in said.splitlines() if each.strip()] == [
+        f"colocate {each}" for each in EXAMPLES[name]
+    ]
+
+
+@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+def test_an_example_is_what_its_command_takes(line: str) -> None:
+    words = shlex.split(line)
+    name = max((each for each in COMMANDS if f"{line} ".startswith(f"{each} ")), key=len)
+    assert line in EXAMPLES[name]
+    COMMANDS[name].make_context(name, words[len(name.split()) :])
+
+
+def test_there_are_examples_of_commands_alone() -> None:
+    assert set(EXAMPLES) == set(COMMANDS)
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    def completed(words: str) -> list[str]:
+        asked = {"_COLOCATE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        command = [sys.executable, "-m", "jobs.cli"]
+        done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert completed("colocate inter") == ["interference"]
+    assert completed("colocate disks plan --sy") == ["--symmetric"]
