@@ -26,7 +26,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "functions": ("functions", "functions --dominant disk --wide", "functions guest/resize -o json"),
     "nodes": ("nodes", "nodes worker-1 -o yaml"),
     "decisions": ("decisions", "decisions --namespace guest --limit 20 -o json"),
-    "bootstrap": ("bootstrap",),
+    "bootstrap": ("bootstrap --namespace apps --host advisor.apps.svc --once",),
     "serve": ("serve", "serve --no-schedule"),
     "demo": ("demo", "demo --serve --port 8080", "demo --directory kept"),
     "simulate": ("simulate", "simulate --policy advised --policy least-loaded -o json"),
