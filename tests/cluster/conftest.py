@@ -24,6 +24,18 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 TOOL = Path(os.environ.get("COLOCATION_SHARED", REPOSITORY.parent / "shared")) / "tools" / "local-cluster"
 
 
+#: What is written down: requests of the service accounts of an installation, once each is answered.
+AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts:colocation-system"]},
+        {"level": "None"},
+    ],
+}
+
+
 def free_pair() -> int:
     """A port that is free together with the next one."""
     for _ in range(100):
@@ -40,11 +52,16 @@ def free_pair() -> int:
 
 @dataclass(frozen=True)
 class Running:
-    """A cluster that may be used up; *etcd* is the port of its store, *home* its directory, where those are known."""
+    """A cluster that may be used up.
+
+    *etcd* is the port of its store, *home* its directory, *audit* the log of what service accounts of
+    colocation-system asked for, where those are known.
+    """
 
     kubeconfig: Path
     etcd: int | None = None
     home: Path | None = None
+    audit: Path | None = None
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +79,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         pytest.skip(f"no local cluster tool at {TOOL} and no disposable cluster (COLOCATION_DISPOSABLE_CLUSTER=1)")
     home = tmp_path_factory.mktemp("cluster")
     etcd = free_pair()
-    environment = {**os.environ, "CLUSTER_HOME": str(home), "PORT": str(free_pair()), "ETCD_PORT": str(etcd)}
+    policy, audit = home / "audit-policy.json", home / "audit.log"
+    policy.write_text(json.dumps(AUDIT))
+    arguments = f"--audit-policy-file={policy} --audit-log-path={audit}"
+    environment = {
+        **os.environ, "CLUSTER_HOME": str(home), "PORT": str(free_pair()), "ETCD_PORT": str(etcd),
+        "APISERVER_ARGS": arguments,
+    }  # fmt: skip
     environment.pop("KUBECONFIG", None)
     started = subprocess.run(
         [str(TOOL / "up.sh")], env=environment, capture_output=True, text=True, timeout=600, check=False
@@ -71,7 +94,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         if started.returncode != 0:
             said = (started.stderr or started.stdout).strip().splitlines() or ["it said nothing"]
             pytest.skip(f"the local cluster did not start: {said[-1]}")
-        yield Running(home / "kubeconfig", etcd, home)
+        yield Running(home / "kubeconfig", etcd, home, audit)
     finally:
         subprocess.run([str(TOOL / "down.sh"), "--purge"], env=environment, timeout=120, check=False)
 

@@ -27,12 +27,13 @@ class Serving:
 
     def wait(self) -> "Serving":
         """Wait until it answers; its log says on which port."""
-        wait_until(lambda: self._address() is not None, PATIENCE)
-        self.url = f"http://127.0.0.1:{self._address()}"
+        wait_until(lambda: self.address() is not None, PATIENCE)
+        self.url = f"http://127.0.0.1:{self.address()}"
         wait_until(self.ready, PATIENCE)
         return self
 
-    def _address(self) -> int | None:
+    def address(self) -> int | None:
+        """The port that it listens on, None before it does."""
         for line in self.log().splitlines():
             if line.startswith("{") and (entry := json.loads(line))["event"] == "listening":
                 return int(entry["port"])
@@ -48,9 +49,10 @@ class Serving:
     def log(self) -> str:
         return self._log.read_text()
 
-    def metric(self, name: str, **labels: str) -> float | None:
+    def metric(self, name: str, *, client: httpx.Client | None = None, **labels: str) -> float | None:
         """The value of the first sample of *name* that has *labels*."""
-        for family in text_string_to_metric_families(httpx.get(self.url + "/metrics").text):
+        get = httpx.get if client is None else client.get
+        for family in text_string_to_metric_families(get(self.url + "/metrics").text):
             for sample in family.samples:
                 if sample.name == name and labels.items() <= sample.labels.items():
                     return sample.value

@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -174,3 +175,10 @@ def test_a_taken_port_is_one_line() -> None:
         with pytest.raises(BadInput, match=rf"serve\.port: 127\.0\.0\.1:{taken} is in use") as error:
             listening.bind(ServeSettings(port=taken))
     assert "\n" not in str(error.value)
+
+
+def test_an_open_webhook_is_open_alone() -> None:
+    with running(replace(Fakes().parts(Token("t0ken", None)), open_admission=True)) as url:
+        assert httpx.post(url + "/mutate", content=encoded(review())).status_code == 200
+        assert httpx.get(url + "/v1/nodes").status_code == 401
+        assert httpx.post(url + "/extender/filter", content=b"{}").status_code == 401
