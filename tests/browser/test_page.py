@@ -178,6 +178,14 @@ def test_a_click_on_a_pair_shows_its_evidence(demo: Demo, page: Page) -> None:
     assert facts["Runs that met it"].split(" of ")[0] == f"{runs:,}"
     expect(evidence.locator(".meaning")).to_contain_text(f"{victim} takes {100 * slowdown:.1f}% longer")
     expect(evidence).to_contain_text(f"{aggressor} beside {victim}:")
+    for name in (victim, aggressor):
+        [[dominant, disk]] = rows(
+            demo,
+            "SELECT dominant, disk FROM function_profiles JOIN models USING (cluster, model)"
+            " WHERE promoted AND node_type = '' AND function = ?",
+            name,
+        )
+        expect(evidence.locator("li", has_text=f"{name}:")).to_contain_text(f"disk {disk}; dominant: {dominant}")
     page.keyboard.press("Escape")
     expect(evidence).to_be_hidden()
     expect(page.get_by_role("button", name=f"{victim} beside {aggressor}:")).to_be_focused()

@@ -1,16 +1,18 @@
 """The page in a real browser where not all is well: names that are markup, tokens, failures, large clusters."""
 
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from jobs.service.auth import Token
 from pipeline.errors import BadInput, Temporary
-from tests.support.browser import Seen, needs_chromium, visiting
+from tests.support.browser import PATIENCE, Seen, needs_chromium, visiting
 from tests.support.service import AT, Fakes, running
 from tests.support.snapshots import snapshot
 
@@ -210,6 +212,39 @@ def test_of_several_clusters_one_is_looked_at(chromium: Browser) -> None:
         page.select_option("#cluster", "west")
         expect(page.locator("#node-rows th")).to_have_text("west-1")
         expect(page.locator("#map tbody th")).to_have_text("x")
+        # Another choice while an answer is on its way is not lost.
+        waiting: list[Route] = []
+        page.route("**/v1/decisions?*", lambda route: waiting.append(route))
+        page.evaluate("document.getElementById('refresh').click()")
+        waited(page, waiting)
+        page.select_option("#cluster", "east")
+        page.unroute("**/v1/decisions?*")  # lets go of what waits
+        expect(page.locator("#node-rows th")).to_have_text("east-1")
+
+
+def waited(page: Page, waiting: list[Route]) -> None:
+    """Wait until a request waits."""
+    until = time.monotonic() + PATIENCE / 1000
+    while not waiting:
+        assert time.monotonic() < until
+        page.wait_for_timeout(20)
+
+
+def test_an_answer_that_comes_late_does_not_undo_a_newer_one(chromium: Browser) -> None:
+    fakes = Fakes(snapshot(AT, {"nodes": [node("n1"), node("n2")]}))
+    with running(fakes.parts()) as url, visiting(chromium, url) as seen:
+        page, waiting = seen.page, list[Route]()
+        page.uncheck("#repeat")
+        expect(page.locator("#node-rows th")).to_have_count(2)
+        page.route("**/v1/loads?*search=n2*", lambda route: waiting.append(route))
+        page.fill("#nodes-search", "n2")
+        waited(page, waiting)
+        page.fill("#nodes-search", "n1")
+        expect(page.locator("#nodes-count")).to_contain_text("“n1”")
+        with page.expect_response("**/v1/loads?*search=n2*"):
+            waiting[0].continue_()
+        page.evaluate("new Promise(done => setTimeout(done, 100))")
+        assert page.locator("#node-rows th").all_inner_texts() == ["n1"]
 
 
 def test_what_is_refreshed_keeps_the_focus_on_the_same_pair(chromium: Browser) -> None:
@@ -225,6 +260,42 @@ def test_what_is_refreshed_keeps_the_focus_on_the_same_pair(chromium: Browser) -
         expect(page.locator("#map tbody th").first).to_have_text("c")
         assert seen.focused().startswith("c beside d: 90% longer")
         assert page.locator("#map button[tabindex='0']").count() == 1
+
+
+def test_it_refreshes_itself_as_long_as_it_is_let(chromium: Browser) -> None:
+    fakes = Fakes(snapshot(AT, {"nodes": [node("n1")]}))
+    with running(fakes.parts()) as url, visiting(chromium, url, clock=True) as seen:
+        page = seen.page
+        name = page.locator("#node-rows th")
+        expect(name).to_have_text("n1")
+        fakes.snapshot = snapshot(AT, {"nodes": [node("n2")]}, version="v2")
+        page.clock.fast_forward(15_000)
+        expect(name).to_have_text("n2")
+        page.uncheck("#repeat")
+        fakes.snapshot = snapshot(AT, {"nodes": [node("n3")]}, version="v3")
+        before = sum("/v1/sources" in url for url in seen.asked)
+        page.clock.fast_forward(60_000)
+        page.click("#refresh")
+        expect(name).to_have_text("n3")
+        assert sum("/v1/sources" in url for url in seen.asked) == before + 1
+
+
+def test_a_service_that_does_not_answer_in_time_is_said(chromium: Browser) -> None:
+    fakes, answered = Fakes(snapshot(AT, {"nodes": [node("n1")]})), threading.Event()
+
+    def stuck(filters: object, limit: int) -> list[dict[str, object]]:
+        answered.wait(PATIENCE / 1000)
+        return []
+
+    with running(replace(fakes.parts(), history=stuck)) as url, visiting(chromium, url, clock=True) as seen:
+        try:
+            expect(seen.page.locator("#node-rows th")).to_have_text("n1")
+            seen.page.clock.fast_forward(30_000)
+            expect(seen.page.locator("#problem")).to_have_text("The service did not answer within 30 s.")
+        finally:
+            answered.set()
+        seen.page.click("#refresh")
+        expect(seen.page.locator("#problem")).to_be_hidden()
 
 
 def test_with_nothing_learned_the_page_says_so(chromium: Browser) -> None:

@@ -68,8 +68,8 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def visiting(chromium: Browser, url: str, **options: Any) -> Iterator[Seen]:
-    """Open *url* in a profile of its own, with *options* of a browser context."""
+def visiting(chromium: Browser, url: str, *, clock: bool = False, **options: Any) -> Iterator[Seen]:
+    """Open *url* in a profile of its own, with *options* of its context; with *clock* time can be put forward."""
     context = chromium.new_context(**{"timezone_id": ZONE, "locale": "en-GB", **options})
     context.set_default_timeout(PATIENCE)
     try:
@@ -85,6 +85,8 @@ def visiting(chromium: Browser, url: str, **options: Any) -> Iterator[Seen]:
         seen.page.on("request", asked)
         seen.page.on("console", said)
         seen.page.on("pageerror", lambda error: seen.wrong.append(str(error)))
+        if clock:
+            seen.page.clock.install()
         seen.page.goto(url)
         yield seen
     finally:

@@ -3,6 +3,7 @@
 import { sentence } from "./format.js";
 
 const KEPT = "colocate.token";
+const PATIENCE = 30_000;
 
 /** Why there is no answer, as a sentence; `signIn` where a token would help. */
 export class Refused extends Error {
@@ -27,21 +28,33 @@ async function asked(path, query, options) {
   const headers = { Accept: "application/json", ...options.headers };
   const known = token.get();
   if (known) headers.Authorization = `Bearer ${known}`;
-  let answer;
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), PATIENCE);
+  const signal = options.signal ? AbortSignal.any([options.signal, late.signal]) : late.signal;
   try {
-    answer = await fetch(where(path, query), { ...options, headers, cache: "no-store", credentials: "same-origin" });
+    const answer = await fetch(where(path, query), {
+      ...options,
+      headers,
+      signal,
+      cache: "no-store",
+      credentials: "same-origin",
+    });
+    return await read(answer, known);
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refused("The service cannot be reached; what is shown is what was last known.");
+    if (error instanceof Refused || options.signal?.aborted) throw error;
+    if (late.signal.aborted) throw new Refused(`The service did not answer within ${PATIENCE / 1000} s.`);
+    throw new Refused(
+      error instanceof SyntaxError
+        ? "The service's answer was no JSON."
+        : "The service cannot be reached; what is shown is what was last known.",
+    );
+  } finally {
+    clearTimeout(timer);
   }
-  if (answer.ok) {
-    try {
-      return await answer.json();
-    } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new Refused("The service's answer was cut off or is no JSON.");
-    }
-  }
+}
+
+async function read(answer, known) {
+  if (answer.ok) return answer.json();
   if (answer.status === 401) {
     const bearer = (answer.headers.get("WWW-Authenticate") ?? "").toLowerCase().startsWith("bearer");
     if (!bearer) throw new Refused("The service asks for a client certificate.");

@@ -1,12 +1,13 @@
 // Recent decisions, with their reasons where they are asked for.
 
 import { get } from "./api.js";
-import { byId, h, reconcile, text } from "./dom.js";
+import { byId, h, newest, reconcile, text } from "./dom.js";
 import { count, milliseconds, sentence, time } from "./format.js";
 
 const LIMIT = 200;
 const FIRST = 20;
 const NODES = 5;
+const ask = newest(get);
 const open = new Set();
 const told = new Map();
 let most = FIRST;
@@ -132,6 +133,8 @@ export function more() {
 /** Show the newest decisions of `cluster`. */
 export async function refresh(cluster) {
   const query = { cluster, limit: LIMIT, mode: byId("decisions-mode").value, outcome: byId("decisions-outcome").value };
-  fetched = await get("v1/decisions", query);
+  const found = await ask("v1/decisions", query);
+  if (!found) return;
+  fetched = found;
   filter();
 }

@@ -53,6 +53,16 @@ export function reconcile(parent, rows, keyOf, make) {
   }
 }
 
+/** Hand on what is asked for, or null where something newer was asked for before it came. */
+export function newest(ask) {
+  let number = 0;
+  return async (...given) => {
+    const own = ++number;
+    const found = await ask(...given);
+    return own === number ? found : null;
+  };
+}
+
 /** Call `work` once nothing has happened for a moment. */
 export function settled(work, milliseconds = 250) {
   let waiting;

@@ -55,6 +55,25 @@ function other(row) {
   return `${pair}, ${percent(row.slowdown)} longer (${interval(row.low, row.high)}), ${sure}`;
 }
 
+const CLASSES = ["cpu", "memory", "network", "disk"];
+
+/** What a function uses, as its profile over all node types says. */
+function profile(name, rows) {
+  const [row] = rows;
+  if (!row) return h("li", {}, `${name}: no profile`);
+  const classes = CLASSES.map((each) => `${each} ${row[each] || "unknown"}`).join(", ");
+  const time = row.p50_ms === null ? "" : `; median run ${milliseconds(row.p50_ms)}`;
+  const most = row.dominant ? `; dominant: ${row.dominant}` : "";
+  return h("li", {}, `${name}: ${classes}${most}${time} (${row.source || "unknown"}).`);
+}
+
+async function profiles(cluster, names, signal) {
+  const asked = [...new Set(names)];
+  const found = await Promise.all(asked.map((name) => get("v1/functions", { function: name, cluster }, signal)));
+  const rows = asked.map((name, place) => profile(name, found[place].items));
+  return h("div", {}, h("h4", {}, "What they use"), h("ul", {}, rows));
+}
+
 function explained(told) {
   return [
     h("p", { class: "meaning" }, sentence(told.meaning)),
@@ -83,10 +102,13 @@ export async function show(cluster, victim, aggressor, cell) {
   byId("evidence").hidden = false;
   byId("evidence-head").focus();
   try {
-    const found = await get("v1/evidence", { victim, aggressor, cluster }, own.signal);
-    byId("evidence-body").replaceChildren(...found.items.flatMap(explained));
+    const [found, uses] = await Promise.all([
+      get("v1/evidence", { victim, aggressor, cluster }, own.signal),
+      profiles(cluster, [victim, aggressor], own.signal),
+    ]);
+    byId("evidence-body").replaceChildren(...found.items.flatMap(explained), uses);
   } catch (error) {
-    if (error.name === "AbortError") return;
+    if (own.signal.aborted) return;
     byId("evidence-body").replaceChildren(h("p", { class: "problem" }, error.message || "The token is needed."));
     throw error;
   }

@@ -1,10 +1,11 @@
 // Who slows whom down: a grid with one tab stop, moved through by the arrow keys.
 
 import { get } from "./api.js";
-import { byId, h, text } from "./dom.js";
+import { byId, h, newest, text } from "./dom.js";
 import { count, interval, percent } from "./format.js";
 
 const STEPS = [0.05, 0.2, 0.5, 1];
+const ask = newest(get);
 let drawn = "";
 let buttons = [];
 let names = [[], []];
@@ -141,7 +142,8 @@ export let strongest = "";
 /** Draw the map of `cluster`; `choose` is called with the pair that is chosen, and its cell. */
 export async function refresh(cluster, choose) {
   const search = byId("pairs-search").value.trim();
-  const map = await get("v1/heat-map", { cluster, search, size: byId("pairs-size").value });
+  const map = await ask("v1/heat-map", { cluster, search, size: byId("pairs-size").value });
+  if (!map) return;
   text(byId("pairs-count"), summary(map, search));
   strongest = search ? strongest : (map.victims[0] ?? "");
   const written = JSON.stringify([map.victims, map.aggressors, map.cells]);

@@ -12,6 +12,7 @@ import * as nodes from "./nodes.js";
 
 const PERIOD = 15_000;
 let busy = false;
+let wanted = false;
 
 const cluster = () => byId("cluster").value;
 
@@ -48,7 +49,9 @@ const PARTS = {
   decisions: () => decisions.refresh(cluster()),
 };
 
+/** Ask for everything; what is wanted meanwhile is asked for once more behind it. */
 async function refresh() {
+  wanted = busy;
   if (busy) return;
   busy = true;
   try {
@@ -64,6 +67,7 @@ async function refresh() {
     failed(error);
   } finally {
     busy = false;
+    if (wanted) refresh();
   }
 }
 

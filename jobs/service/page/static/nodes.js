@@ -1,12 +1,13 @@
 // Nodes with their load and functions.
 
 import { get } from "./api.js";
-import { byId, h, reconcile, text } from "./dom.js";
+import { byId, h, newest, reconcile, text } from "./dom.js";
 import { bytes, cores, count, percent, time } from "./format.js";
 
 const PAGE = 50;
 const MOST = 1000;
 const FEW = 8;
+const ask = newest(get);
 let limit = PAGE;
 
 function bar(share) {
@@ -70,7 +71,8 @@ const row = (node) => [
 /** Show the busiest nodes of `cluster` that match the search. */
 export async function refresh(cluster) {
   const search = byId("nodes-search").value.trim();
-  const found = await get("v1/loads", { cluster, search, limit });
+  const found = await ask("v1/loads", { cluster, search, limit });
+  if (!found) return;
   const matching = search ? ` that match “${search}”` : "";
   const shown = found.items.length;
   text(
