@@ -41,6 +41,14 @@ class Expression:
 Json = dict[str, Any]
 
 
+def node_term(expressions: "Iterable[Expression]") -> "Json":
+    """Return the node term, as Kubernetes reads it, that asks for all of *expressions*."""
+    parts: Json = {}
+    for each in expressions:
+        parts.setdefault("matchFields" if each.field else "matchExpressions", []).append(each.json)
+    return parts
+
+
 @dataclass(frozen=True, slots=True)
 class NodeNeed:
     """A required property of the node: one of *alternatives* has to hold, all expressions of it."""
@@ -58,8 +66,7 @@ class NodeWish:
     @property
     def rendered(self) -> "Rendered":
         """The term as Kubernetes reads it."""
-        preference = {"matchExpressions": [each.json for each in self.expressions]}
-        return Rendered.of("node_preferred", {"weight": self.weight, "preference": preference})
+        return Rendered.of("node_preferred", {"weight": self.weight, "preference": node_term(self.expressions)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,11 @@ _TAIL: Final = b',"namespace":"","pod":""}'
 _SPREAD: Final = 50
 
 
-#: Of at least so many best nodes each may be expected to take several pods in turn before the answer is made anew:
-#: the scheduler spreads pods over them by itself.
-_MANY: Final = 10
+#: Of at least so many best nodes each may be expected to take several pods in turn before the answer is made anew, so
+#: many of them on all together at least: the scheduler spreads pods over them by itself.
+_MANY: Final = 5
 _TURNS: Final = 4
+_TOGETHER: Final = 40
 
 
 class Spent:
@@ -65,7 +66,9 @@ class Prepared:
         self._before, self._between, self._behind = _encoded(self.patch)
         names = answer.view.nodes.names
         self._nodes = [names[node] for node in answer.top[:_SPREAD].tolist()] if answer.outcome == "patched" else []
-        self._room = len(self._nodes) * (_TURNS if len(self._nodes) >= _MANY else 1)
+        self._room = len(self._nodes)
+        if self._room >= _MANY:
+            self._room = max(self._room * _TURNS, _TOGETHER)
         self.reserved: list[Reservation] = []
         self._answer: Answer | None = answer
         self._document: list[bytes] = []

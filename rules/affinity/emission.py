@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import product
 
-from rules.advice import Expression, Json, NodeNeed, PodFields, Rendered, Term
+from rules.advice import Json, NodeNeed, PodFields, Rendered, Term, node_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,4 @@ def _alternatives(needs: Iterable[NodeNeed]) -> tuple[Json, ...]:
         tuple(dict.fromkeys(expression for alternative in chosen for expression in alternative))
         for chosen in product(*(need.alternatives for need in needs))
     ]
-    return tuple(_term(chosen) for chosen in dict.fromkeys(combined) if chosen)
-
-
-def _term(expressions: Iterable[Expression]) -> Json:
-    """Return a node term of *expressions*."""
-    parts: Json = {}
-    for each in expressions:
-        parts.setdefault("matchFields" if each.field else "matchExpressions", []).append(each.json)
-    return parts
+    return tuple(node_term(chosen) for chosen in dict.fromkeys(combined) if chosen)

@@ -57,7 +57,7 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
         names = [view.functions.names[each] for each in strict.tolist()]
         strictly = set(strict.tolist())
         terms = (
-            *against(names, policy, weight=None, across=across),
+            *against(names, policy, weight=None, across=across, known=view.functions.index.__contains__),
             *_wishes(request, view, [each for each in known.shown if each[2] not in strictly], policy),
         )
         clear = Candidates.of(~_domains_with(view, strict, policy.topology_key))
@@ -163,16 +163,21 @@ def _domains_with(view: View, functions: Rows, topology_key: str) -> Mask:
 def _wishes(
     request: Request, view: View, sure: Sequence[tuple[int, float, int]], policy: Policy
 ) -> tuple[PodTerm, ...]:
-    """Prefer to stay away from each function by the cost of both directions, in steps of 25 of 100."""
+    """Prefer to stay away from each function by the cost of both directions, in steps of 50 of 100.
+
+    Finer steps are more terms, each of which a scheduler compares with every pod that runs.
+    """
     cost: dict[int, float] = {}
     for _, each, other in sure:
         cost[other] = cost.get(other, 0.0) + each
     steps: dict[int, list[str]] = {}
     for other, each in cost.items():
-        steps.setdefault(int(min(max(np.ceil(each * 4.0), 1.0), 4.0)) * 25, []).append(view.functions.names[other])
+        steps.setdefault(int(min(max(np.ceil(each * 2.0), 1.0), 2.0)) * 50, []).append(view.functions.names[other])
     across = request.namespace in policy.across
     return tuple(
         term
         for weight in sorted(steps, reverse=True)
-        for term in against(steps[weight], policy, weight=weight, across=across)
+        for term in against(
+            steps[weight], policy, weight=weight, across=across, known=view.functions.index.__contains__
+        )
     )

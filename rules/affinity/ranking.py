@@ -1,22 +1,36 @@
 """The combined ranking of nodes as few preferred terms, each for the nodes from some score upwards."""
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from rules.advice import NodeWish
-from rules.affinity.describe import parts
+from rules.advice import Expression, NodeWish
+from rules.affinity.describe import HOSTNAME, parts
 from rules.candidates import Combined, Scores
 from rules.nodes import Nodes
 from rules.policy import Policy
 from rules.scoring import PERCENT
 
-#: More terms than this cost the scheduler more than they tell it.
+#: More terms, or sets of nodes, than this cost the scheduler more than they tell it.
 _TERMS: Final = 5
+#: So often may kube-scheduler look at a pod's preferred terms. Up to Kubernetes 1.20 it reads each anew, and checks
+#: the form of its labels, for every node that it scores: some .6 us for a node's name in ``matchFields``, half of it
+#: for one among several that are denied, and as much as for `_LABEL` names for a label, with one more for each value.
+#: This is 1.2 ms of CPU a pod. One value of a label is always told.
+_LOOKS: Final = 2000
+_LABEL: Final = 4
+#: With this chance the scheduler may see none of so many best nodes as are taken to be seen.
+_UNSEEN: Final = 0.05
 #: What a term weighs at least; a whole point of score is a percent of the first criterion, and weighs one more.
 _STEP: Final = 5
+
+
+#: So many of the best nodes, and what holds for them alone: one of the alternatives, all expressions of it.
+_Described = tuple[int, tuple[tuple[Expression, ...], ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +38,7 @@ class Ranking:
     """*terms* say it to the scheduler, the heaviest first; *top* are the nodes that meet all of them, the best first.
 
     Where all allowed nodes score alike, or nothing describes the better ones, there is no term and all are the top.
+    Where the scheduler may see none of these, the next ones are among the top.
     """
 
     terms: tuple[NodeWish, ...]
@@ -33,20 +48,82 @@ class Ranking:
 def ranking(nodes: Nodes, combined: Combined, policy: Policy) -> Ranking:
     """Return terms whose weights add up to more the better a node scores.
 
-    A set that no label describes and that has more than ``policy.named`` names on both sides gets no term.
+    A set that no label describes is named, or what it lacks; with more than ``policy.named`` names on both sides, or
+    than a large cluster's scheduler should look at, it gets no term. Of several sets those get terms that tell most.
     """
     best = combined.best
     if not best.size:
         return Ranking((), best)
     scores = combined.scores[best]
-    terms, below, top = [], float(scores[-1]), best
-    for size, expressions in parts(nodes, best, _sizes(scores, policy.named), policy.named):
-        if expressions is not None:
-            threshold = float(scores[size - 1])
-            weight = min(100, max(_STEP, round((threshold - below) / PERCENT)))
-            terms.append(NodeWish(weight, expressions))
-            below, top = threshold, best[:size]
-    return Ranking(tuple(reversed(terms)), top)
+    looks = max(_LOOKS // scored(len(nodes)), _LABEL + 1)
+    named = min(policy.named, max(looks - _LABEL, _TERMS))
+    described = [
+        (size, _shortest(nodes, best, size, expressions))
+        for size, expressions in parts(nodes, best, _sizes(scores, named), named)
+        if expressions is not None
+    ]
+    surely = math.ceil(math.log(_UNSEEN) / math.log1p(-seen)) if (seen := scored(len(nodes)) / len(nodes)) < 1 else 1
+    terms: list[NodeWish] = []
+    below, top = float(scores[-1]), best
+    for size, alternatives in _affordable(described, scores, len(nodes), looks):
+        threshold = float(scores[size - 1])
+        weight = min(100, max(_STEP, round((threshold - below) / PERCENT)))
+        terms[:0] = [NodeWish(weight, expressions) for expressions in alternatives]
+        below, top = threshold, best[: max(size, surely)]
+    return Ranking(tuple(terms), top)
+
+
+def _shortest(
+    nodes: Nodes, best: npt.NDArray[np.intp], size: int, expressions: tuple[Expression, ...]
+) -> tuple[tuple[Expression, ...], ...]:
+    """Return what is quickest to look at and holds for the first *size* of *best* alone, as *expressions* do.
+
+    A field holds one name: what is denied stands together in one term, what is allowed each in its own.
+    """
+    [one] = expressions
+    if one.key != HOSTNAME or (one.operator == "In" and size > _TERMS):
+        return (expressions,)
+    numbers = best[:size] if one.operator == "In" else best[size:]
+    each = (
+        Expression("metadata.name", one.operator, (name,), field=True)
+        for name in sorted(map(nodes.names.__getitem__, numbers.tolist()))
+    )
+    return tuple((field,) for field in each) if one.operator == "In" else (tuple(each),)
+
+
+def scored(nodes: int) -> int:
+    """Return how many of *nodes* kube-scheduler scores for each pod: the first so many that would take it.
+
+    As its ``percentageOfNodesToScore`` is by default:
+    https://kubernetes.io/docs/concepts/scheduling-eviction/scheduler-perf-tuning/
+    """
+    percent = max(50 - nodes // 125, 5)
+    return nodes if nodes < 100 else max(nodes * percent // 100, 100)
+
+
+def _affordable(described: Collection[_Described], scores: Scores, nodes: int, looks: int) -> list[_Described]:
+    """Keep of *described* what tells most, as far as that takes no more than so many *looks*; in its order.
+
+    The scheduler takes one of the best nodes that it sees: a term tells by how much these are above the mean, times
+    the chance that it sees one of them.
+    """
+    seen, means = scored(nodes) / max(nodes, 1), np.cumsum(scores) / np.arange(1, len(scores) + 1)
+    told = {size: (means[size - 1] - means[-1]) * (1.0 - (1.0 - seen) ** size) for size, _ in described}
+    kept, terms = [], _TERMS
+    for each in sorted(described, key=lambda each: (-told[each[0]], each[0])):
+        cost, count = _cost(each[1]), len(each[1])
+        if cost <= looks and count <= terms:
+            kept.append(each)
+            looks, terms = looks - cost, terms - count
+    return sorted(kept, key=lambda each: -each[0])
+
+
+def _cost(alternatives: tuple[tuple[Expression, ...], ...]) -> int:
+    """Return how many looks at a name of their own the terms take as long as."""
+    first = alternatives[0]
+    if not first[0].field:
+        return _LABEL + sum(len(each.values) for each in first)
+    return len(alternatives) if first[0].operator == "In" else 1 + len(first) // 2
 
 
 def _sizes(scores: Scores, named: int) -> list[int]:
@@ -61,6 +138,7 @@ def _sizes(scores: Scores, named: int) -> list[int]:
     if len(ends) > _TERMS:
         widest = ends[np.argpartition(-falls[ends], _TERMS - 2)[: _TERMS - 2]]
         few = max(min(named, len(scores) // 8), 1)
-        ranks = np.searchsorted(ends, (few - 1, len(scores) - 1 - few))
-        ends = np.unique(np.concatenate((widest, ends[ranks[ranks < len(ends)]])))
+        first = max(int(np.searchsorted(ends, few - 1, side="right")) - 1, 0)
+        last = min(int(np.searchsorted(ends, len(scores) - 1 - few)), len(ends) - 1)
+        ends = np.unique(np.concatenate((widest, ends[[first, last]])))
     return [int(end) + 1 for end in ends[::-1]]

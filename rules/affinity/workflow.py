@@ -102,7 +102,7 @@ def _together(group: Group, request: Request, view: View, policy: Policy) -> lis
     others = _members(group, request, view, with_itself=False)
     return [
         PodTerm(False, expressions, policy.topology_key, weight, across),
-        *toward(others, policy, weight=weight or _WEIGHT, across=across),
+        *toward(others, policy, weight=weight or _WEIGHT, across=across, known=view.functions.index.__contains__),
     ]
 
 
@@ -114,5 +114,6 @@ def _apart(group: Group, request: Request, view: View, policy: Policy) -> list[P
             weight=None if group.must else _WEIGHT,
             across=request.namespace in policy.across,
             where=_here(request, policy),
+            known=view.functions.index.__contains__,
         )
     )

@@ -313,13 +313,14 @@ def test_candidates_are_translated_to_node_affinity():
     """By names, since nothing else tells these nodes apart."""
     world = World([node(name) for name in "ABCD"], known=("hello",), load={"A": 0.9, "B": 0.1, "C": 0.9, "D": 0.1})
     answer = world.advise(pod("hello"))
-    told = {
-        (each["operator"], *each["values"])
+    told = [
+        (term["weight"], each["key"], each["operator"], *each["values"])
         for term in node_terms(answer, PREFERRED)
-        for each in term["preference"]["matchExpressions"]
-        if each["key"] == "kubernetes.io/hostname"
-    }
-    assert ("In", "B", "D") in told
+        for each in term["preference"]["matchFields"]
+        if each["operator"] == "In"
+    ]
+    [weight] = {weight for weight, *_ in told}
+    assert told == [(weight, "metadata.name", "In", name) for name in "BD"]
     assert names(answer)[:2] == ["B", "D"]
 
 
