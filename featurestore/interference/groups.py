@@ -96,7 +96,7 @@ def parts(least: float) -> tuple[Floats, Floats]:
     return np.stack(nulls), np.stack([densities(1.0, np.log(middle), _NARROW, least)[1] for middle in _MIDDLES])
 
 
-def _believed(values: Floats, centre: float, width: float, pairs: float) -> Floats:
+def _over(values: Floats, centre: float, width: float, pairs: float) -> Floats:
     """Return how many pairs each part is worth beforehand: a lognormal over *values*, *pairs* in all."""
     worth = np.exp(-0.5 * ((np.log(values) - np.log(centre)) / width) ** 2) + 1e-3
     found: Floats = pairs * worth / worth.sum()
@@ -125,6 +125,21 @@ def _level(estimate: Floats, error: Floats) -> Floats:
     return level
 
 
+def believed(least: float) -> TwoGroups:
+    """Return the two groups that are believed beforehand, before any estimate is seen; *least* effect that counts."""
+    nulls, slabs = parts(least)
+    worth0, worth1 = _worth()
+    return TwoGroups(worth0 / worth0.sum() @ nulls, worth1 / worth1.sum() @ slabs, TYPICAL, 1.0)
+
+
+def _worth() -> tuple[Floats, Floats]:
+    """Return how many pairs each part of either group is worth beforehand."""
+    return (
+        _over(_NULL_SDS, _NULL_SD, _NULL_SPREAD, _NULL_PAIRS),
+        _over(_MIDDLES, _MIDDLE, _WIDTH, _SLAB_PAIRS),
+    )
+
+
 def two_groups(
     estimate: Floats, error: Floats, least: float, prior: Floats, widening: float | None = None
 ) -> TwoGroups:
@@ -138,8 +153,7 @@ def two_groups(
     x, s = estimate[use], error[use]
     odds = special.logit(np.clip(prior[use], 1e-4, 1 - 1e-4)) - special.logit(TYPICAL)
     nulls, slabs = parts(least)
-    worth0 = _believed(_NULL_SDS, _NULL_SD, _NULL_SPREAD, _NULL_PAIRS)
-    worth1 = _believed(_MIDDLES, _MIDDLE, _WIDTH, _SLAB_PAIRS)
+    worth0, worth1 = _worth()
     weight0, weight1, share, wider = worth0 / worth0.sum(), worth1 / worth1.sum(), TYPICAL, widening or 1.0
     for turn in range((1 if widening else _ROUNDS) if len(x) else 0):
         if turn:

@@ -109,6 +109,22 @@ def test_an_effect_that_the_placebo_explains_is_a_shared_cause():
     assert table.status[row(table, 0, 1)] == OBSERVED
 
 
+def test_what_slows_all_company_alike_is_nobodys_interference():
+    """Every estimate of a victim is too high by the same, as where crowding or a shared backend slows whoever has
+    company: most look like interference of 10 %, few are; what is told as sure is right."""
+    draw = np.random.default_rng(11)
+    truth = np.where(draw.random((25, 25)) < 0.12, draw.uniform(0.25, 0.8, (25, 25)), 0.0)
+    fits = []
+    for victim in range(25):
+        shift, error = draw.uniform(0.02, 0.14), draw.uniform(0.025, 0.05, 25)
+        told = np.log1p(truth[victim]) + shift + draw.normal(0, error)
+        fits.append(fit_of(victim, np.expm1(told), error * np.exp(told), [300] * 25))
+    table = decide(fits)
+    interferes, sure = truth[table.victim, table.aggressor] > 0, table.probability >= 0.9
+    assert interferes[sure].mean() >= 0.95
+    assert sure[interferes].mean() >= 0.8
+
+
 def test_no_function_at_all_is_an_empty_table():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
