@@ -15,7 +15,6 @@ from benchmarks.methods import learned, naive
 from benchmarks.worlds import fits
 from tests.conftest import SHARED
 
-
 #: Worlds of 20,000 activations; the specification's floors are of means over worlds.
 SEEDS = (3, 4)
 
