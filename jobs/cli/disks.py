@@ -48,7 +48,7 @@ def plan(
     wanted = files.wanted(file, standard_input() if str(file) == "-" else None)
     if state is not None:
         objects = files.state(state)
-        layouts = [layout.lay_out_of([*objects, *each.beside]) for each in wanted]
+        layouts = [layout.lay_out_of([*each.beside, *objects]) for each in wanted]
     else:
         held = settings(context)
         sequential, symmetric = sequential or held.disks.sequential, symmetric or held.disks.symmetric

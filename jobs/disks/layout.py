@@ -73,21 +73,24 @@ def lay_out_records(records: Iterable[wire.Record | None], busy: Mapping[str, fl
 
 
 def of_snapshot(snapshot: Snapshot, cluster: str, beside: Iterable[object] = ()) -> Disks:
-    """Return the layout of what *snapshot* knows of the disks of *cluster*, with the decoded objects *beside* it."""
+    """Return the layout of what *snapshot* knows of the disks of *cluster*, with the decoded objects *beside* it.
+
+    What is there already stands.
+    """
     records = list(_kept(snapshot, cluster))
     busy, heavy = learned(snapshot, cluster, records)
-    return lay_out_records(chain(records, map(wire.read, beside)), busy, heavy)
+    return lay_out_records(chain(map(wire.read, beside), records), busy, heavy)
 
 
 def beside(disks: Disks, objects: Iterable[object]) -> Disks:
-    """Return *disks* with decoded *objects* that are not in the cluster yet; the same where there are none."""
+    """Return *disks* with decoded *objects* where they are not in the cluster yet; the same where there are none."""
     records = [record for each in objects if (record := wire.read(each)) is not None]
     claims = [each for each in records if isinstance(each, Claim) and not each.volume]
     if len(claims) == len(records):
         return with_claims(disks, claims)
     known = disks.objects
     held = chain.from_iterable(getattr(known, part) for part in _PARTS.values())
-    return lay_out_records(chain(held, records), known.busy, known.heavy)
+    return lay_out_records(chain(records, held), known.busy, known.heavy)
 
 
 def mounting(pod: Mapping[str, Any], namespace: str) -> DiskPod | None:
@@ -102,9 +105,9 @@ def mounting(pod: Mapping[str, Any], namespace: str) -> DiskPod | None:
 
 
 def with_claims(disks: Disks, claims: Iterable[Claim]) -> Disks:
-    """Return *disks* with *claims* that are not bound, which change nothing else of it."""
+    """Return *disks* with *claims* that are not bound, where it has none of their name: nothing else changes."""
     fresh = {(each.namespace, each.name): each for each in claims}
-    return replace(disks, claims=ChainMap(fresh, disks.claims)) if fresh else disks  # type: ignore[arg-type]
+    return replace(disks, claims=ChainMap(disks.claims, fresh)) if fresh else disks  # type: ignore[arg-type]
 
 
 def learned(

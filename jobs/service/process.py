@@ -99,7 +99,7 @@ class Process:
         if disks is not None:
             self.state.on_swap(disks.seen)
             if settings.disks.reserve:
-                reserving = Reserving(disks.client, disks.layout_for)
+                reserving = Reserving(disks.client, disks.layout_for, symmetric=settings.disks.symmetric)
                 self._reservations = _controller(settings, disks)
         kept = history.History(settings)
         self._history = kept

@@ -138,15 +138,9 @@ def _types(annotations: Mapping[str, str], key: str) -> dict[str, Strength]:
 
 def _switch(annotations: Mapping[str, str]) -> Strength:
     given = annotations.get(DEDICATED, "false").strip()
-    known: Mapping[str, Strength] = {
-        "true": "required",
-        "required": "required",
-        "preferred": "preferred",
-        "false": "",
-    }
-    if given not in known:
+    if given not in _SWITCH:
         raise BadInput(f"annotation {DEDICATED}: {_short(given)} is none of true, false, required, preferred")
-    return known[given]
+    return _SWITCH[given]
 
 
 def _stronger(one: Strength, other: Strength) -> Strength:

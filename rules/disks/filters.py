@@ -65,8 +65,8 @@ def dedicated(given: Offer, question: Question) -> Offer:
 
 
 def anti_affinity(given: Offer, question: Question) -> Offer:
-    """Leave drives that none of the pods to keep apart from uses."""
-    return _away(given, question.avoided, question.affinities.pod_label)
+    """Leave drives of none of the pods to keep apart from, and of none that requires to be apart from this one."""
+    return _away(_away(given, question.barred, "required"), question.avoided, question.affinities.pod_label)
 
 
 def quiet(given: Offer, question: Question) -> Offer:

@@ -10,11 +10,10 @@ from rules.disks.state import Disks
 KeptOff = Mapping[str, str]
 
 
-def avoided(pod: DiskPod, asked: Affinities, disks: Disks, *, symmetric: bool = False) -> KeptOff:
+def avoided(pod: DiskPod, asked: Affinities, disks: Disks) -> KeptOff:
     """Return why *pod* must not use a capacity: pods of its anti-affinity labels use the drive.
 
-    The pod itself is left out, its siblings are not: its own label spreads replicas. With *symmetric*, drives are
-    avoided too whose users require to be apart from pods like this one.
+    The pod itself is left out, its siblings are not: its own label spreads replicas.
     """
     found: dict[str, str] = {}
     for label in asked.labels:
@@ -23,10 +22,15 @@ def avoided(pod: DiskPod, asked: Affinities, disks: Disks, *, symmetric: bool = 
         for others in meant:
             for other in others:
                 _add(found, pod, other, disks, "anti-affinity")
-    if symmetric:
-        for other, labels in disks.guarded:
-            if any(label.matches(pod.labels, pod.namespace) for label in labels):
-                _add(found, pod, other, disks, "anti-affinity of others")
+    return found
+
+
+def barred(pod: DiskPod, disks: Disks) -> KeptOff:
+    """Return why others keep *pod* off a capacity: users of the drive require to be apart from pods like it."""
+    found: dict[str, str] = {}
+    for other, labels in disks.guarded:
+        if any(label.matches(pod.labels, pod.namespace) for label in labels):
+            _add(found, pod, other, disks, "anti-affinity of others")
     return found
 
 

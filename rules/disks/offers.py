@@ -23,8 +23,8 @@ Why = Callable[[int], str]
 class Question:
     """What is asked of every node: *pod*'s volumes under *affinities*.
 
-    *avoided* and *loud* say of capacities why anti-affinity keeps the pod off (`rules.disks.neighbours`); *own* is
-    the taint of its application, "" where no label names it; *reservation* its own, which holds nothing against it.
+    *avoided*, *barred* and *loud* say of capacities what keeps the pod off (`rules.disks.neighbours`); *own* is the
+    taint of its application, "" where no label names it; *reservation* its own, which holds nothing against it.
     *sacrifices* are the sets of preferences to give up, in the order in which they are tried.
     """
 
@@ -35,6 +35,7 @@ class Question:
     own: str = ""
     reservation: str = ""
     avoided: Mapping[str, str] = field(default_factory=dict)
+    barred: Mapping[str, str] = field(default_factory=dict)
     loud: Mapping[str, str] = field(default_factory=dict)
     sacrifices: tuple[tuple[str, ...], ...] = ((),)
 

@@ -24,8 +24,6 @@ from rules.disks.state import Disks
 
 #: Scores go from 0 to this, as the scheduler's extenders give them.
 HIGHEST: Final = 10
-#: What a preference that is given up costs; what is consumed matters within less than that.
-_VIOLATION: Final = 3
 
 Status = Literal["RESERVED", "REJECTED", "REQUEUE"]
 
@@ -74,12 +72,11 @@ def plan(
         disks=disks,
         own=(taints.named(pod) if affinities.automatic else taints.own(pod)) or "",
         reservation=_own_reservation(pod, disks),
-        avoided=neighbours.avoided(pod, affinities, disks, symmetric=symmetric),
+        avoided=neighbours.avoided(pod, affinities, disks),
+        barred=neighbours.barred(pod, disks) if symmetric else {},
         loud=neighbours.loud(pod, disks) if affinities.quiet else {},
         sacrifices=affinities.sacrifices(),
     )
-    if symmetric and question.avoided and not affinities.pod_label:
-        question = replace(question, affinities=replace(affinities, pod_label="required"))
     waits = asked.missing or (tuple(_ahead(question)) if sequential else ())
     if waits:
         return Plan("REQUEUE", waits=waits)
@@ -129,9 +126,7 @@ def _answer(question: Question, names: tuple[str, ...], tries: int) -> Plan:
     denied: dict[str, dict[str, str]] = {}
     given = every
     for some in question.sacrifices:
-        if (
-            some == question.sacrifices[-1]
-        ):  # what preferences were searched for takes nothing from what must be found
+        if some == question.sacrifices[-1]:  # what preferences cost takes nothing from what must be found
             budget = replace(budget, tries=tries)
         weaker = question.without(some)
         left = given
@@ -185,16 +180,20 @@ def _told(
         denied=denied,
         violated={names[node]: given_up[node] for node in fitting if given_up[node]},
         taint=to_be,
-        scores=scores({names[node]: len(given_up[node]) for node in fitting}, question.disks),
+        scores=scores(
+            {names[node]: len(given_up[node]) for node in fitting}, question.disks, len(question.sacrifices[-1])
+        ),
         failed={name: f"No available capacity found on the node {name}: {why}" for name, why in failed.items()},
     )
 
 
-def scores(violated: Mapping[str, int], disks: Disks) -> Mapping[str, int]:
-    """Return a score 0 to 10 by node: fewer preferences *violated* first, then less of its capacity consumed.
+def scores(violated: Mapping[str, int], disks: Disks, preferences: int) -> Mapping[str, int]:
+    """Return a score 0 to 10 by node: fewer of the *preferences* *violated* first, then less of it consumed.
 
-    Among nodes with as many violations, three points are dealt by the rank of the consumed share.
+    Each number of violations has as many of the points, which are dealt by the rank of the consumed share: without
+    preferences eleven nodes can be told apart.
     """
+    width = (HIGHEST + 1) // (preferences + 1)
     shares = {node: _share(node, disks) for node in violated}
     ranks: dict[int, set[float]] = {}
     for node, count in violated.items():
@@ -203,8 +202,7 @@ def scores(violated: Mapping[str, int], disks: Disks) -> Mapping[str, int]:
     found = {}
     for node, count in violated.items():
         alike = ordered[count]
-        step = _VIOLATION * alike[shares[node]] // len(alike)
-        found[node] = max(0, HIGHEST - _VIOLATION * count - step)
+        found[node] = HIGHEST - width * count - width * alike[shares[node]] // len(alike)
     return found
 
 

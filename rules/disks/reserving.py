@@ -111,7 +111,8 @@ def _typed(kind: str, strength: Strength) -> Json:
 def settled(spec: Mapping[str, Any], plan: Plan, known_as: Mapping[str, str]) -> Json | None:
     """Return the spec of a reservation that *plan* settles, RESERVED or REJECTED; None where it has to wait.
 
-    The nodes stand in the order in which they were asked for, each request's capacities in the same.
+    The nodes stand in the order in which they were asked for, each request's capacities in the same. A request that
+    the pod no longer has, its claim being bound, holds nothing.
     """
     if plan.status == "REQUEUE":
         return None
@@ -120,8 +121,9 @@ def settled(spec: Mapping[str, Any], plan: Plan, known_as: Mapping[str, str]) ->
     order = [identity for identity in requested_nodes if identity in names]
     requests = []
     for each in spec.get("ReservationRequests") or ():
-        request = each["CapacityRequest"]
-        held = [plan.plan[names[identity]][request["Name"]] for identity in order]
+        request = each.get("CapacityRequest") or {}
+        chosen = (plan.plan[names[identity]].get(request.get("Name")) for identity in order)
+        held = [capacity for capacity in chosen if capacity is not None]
         requests.append({"CapacityRequest": request, **({"Reservations": held} if held else {})})
     nodes: Json = {"Requested": requested_nodes}
     if order:

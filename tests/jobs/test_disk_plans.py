@@ -14,6 +14,7 @@ from featurestore.store.ingest import ingest
 from jobs.cli import main
 from jobs.config import Settings, StoreSettings
 from jobs.disks.files import wanted
+from jobs.disks.layout import beside, of_snapshot
 from jobs.learn import publish
 from jobs.manifests import pods
 from jobs.recommending import answer
@@ -310,6 +311,20 @@ def test_a_recommendation_counts_the_claims_of_the_pods_own_file(tmp_path):
     [elsewhere] = wanted(file, namespace="ow")
     found = recommended(elsewhere, knowing(claim("data", "hdd", 1)), namespace="ow")
     assert found.disks["plan"] == {"worker-2": {"data": "ac-b"}}
+
+
+def test_a_claim_that_exists_stands_whatever_the_file_says_of_it(state, tmp_path, capsys):
+    """The set is planned again: www-1 of its first replica is bound on d3, and its disk binds the pod."""
+    held = using(pod("web-0", labels={"app": "nginx"}), "d3", name="www-1-web-0", gib=1)
+    (state / "held.json").write_text(json.dumps({"kind": "List", "items": held}))
+    file = tmp_path / "web.yaml"
+    file.write_text(example({f"{AFFINITY}types": "pod-bound-required"}, "hddlvg", "www-1", "www-2"))
+    code, out, _ = run(capsys, "disks", "plan", "-f", file, "--state", state, "-o", "json")
+    assert (code, json.loads(out)["plan"]) == (0, {"worker-1": {"www-2-web-0": "ac-d3"}})
+    new = claim("www-1-web-0", "hddlvg", 1)
+    known = of_snapshot(knowing(*held), "c1", [new])
+    for held_by in (known, beside(known, [new]), beside(known, [new, *storage_classes()])):
+        assert held_by.claims["default", "www-1-web-0"].volume == "pvc-default-www-1-web-0"
 
 
 def test_a_recommendation_counts_the_claims_of_a_stateful_sets_templates(tmp_path):

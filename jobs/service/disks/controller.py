@@ -74,12 +74,18 @@ class Controller:
             return
         try:
             for reservation in disks.objects.reservations:
-                if (
-                    reservation.status == "REQUESTED"
-                    and self._due(reservation.name)
-                    and self._settle(reservation, disks)
-                ):
-                    return  # the next one needs to see it
+                if reservation.status == "REQUESTED" and self._due(reservation.name):
+                    try:
+                        written = self._settle(reservation, disks)
+                    except SourceError as error:
+                        if not error.reason.startswith("status_4"):
+                            raise
+                        # What the API server refuses of one is no reason to keep the others waiting.
+                        self._put_off(reservation.name)
+                        _log.warning("reservation not settled", reservation=reservation.name, error=str(error))
+                        written = True
+                    if written:
+                        return  # the next one needs to see it
             if disks is not self._seen or self._doomed:
                 self._tend(disks)
                 self._seen = disks
@@ -106,6 +112,11 @@ class Controller:
     def _due(self, name: str) -> bool:
         return self._clock() >= self._waiting.get(name, (0, 0.0))[1]
 
+    def _put_off(self, name: str) -> None:
+        tries = self._waiting.get(name, (0, 0.0))[0] + 1
+        pause = next(seconds for most, seconds in _PAUSES if not most or tries <= most)
+        self._waiting[name] = (tries, self._clock() + pause)
+
     def _settle(self, reservation: Reservation, disks: Disks) -> bool:
         """Decide about one reservation; returns whether it was written."""
         path = f"{PATH}/{reservation.name}"
@@ -116,9 +127,7 @@ class Controller:
         found = self._planned(reservation, disks)
         decided = None if found is None else settled(spec, found, disks.identities)
         if found is None or decided is None:
-            tries = self._waiting.get(reservation.name, (0, 0.0))[0] + 1
-            pause = next(seconds for most, seconds in _PAUSES if not most or tries <= most)
-            self._waiting[reservation.name] = (tries, self._clock() + pause)
+            self._put_off(reservation.name)
             return False
         self._waiting.pop(reservation.name, None)
         chosen = {each for node in found.plan.values() for each in node.values()}

@@ -26,9 +26,10 @@ PATH: Final = f"/apis/{wire.GROUP}/v1/availablecapacityreservations"
 class Reserving:
     """Answers the scheduler from reservations in a pod's live *layout*; *api* is asked to make and renew them."""
 
-    def __init__(self, api: Api, layout: Callable[[DiskPod], Disks | None]) -> None:
+    def __init__(self, api: Api, layout: Callable[[DiskPod], Disks | None], *, symmetric: bool = False) -> None:
         self._api = api
         self._layout = layout
+        self._symmetric = symmetric
 
     def __call__(self, pod: Mapping[str, Any], nodes: list[str]) -> Plan:
         """Return which of *nodes* the reservation of *pod* names; a plan that has to wait names none.
@@ -61,11 +62,15 @@ class Reserving:
             self._write(held, name, spec)
         if not found.passed:
             return Plan("REQUEUE", waits=(f"reservation {name}",))
+        # What is reserved stands; what was given up for it, and why others cannot hold it, is as it would be now.
+        now = planning.plan(read, disks, nodes, symmetric=self._symmetric)
+        given_up = {node: len(now.violated.get(node, ())) for node in found.passed}
         return Plan(
             "RESERVED",
             plan={node: _on(node, held, disks) for node in found.passed},
-            scores=planning.scores(dict.fromkeys(found.passed, 0), disks),
-            failed=found.failed,
+            violated={node: now.violated[node] for node in found.passed if node in now.violated},
+            scores=planning.scores(given_up, disks, len(affinities.sacrifices()[-1])),
+            failed={node: now.failed.get(node, said) for node, said in found.failed.items()},
         )
 
     def _write(self, held: Reservation | None, name: str, spec: Mapping[str, Any]) -> None:

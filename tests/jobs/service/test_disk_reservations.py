@@ -10,11 +10,12 @@ import pytest
 from msgspec import structs
 
 from jobs.service.disks.controller import CAPACITIES, Controller
-from jobs.service.disks.extender import ExtenderArgs, filtered
+from jobs.service.disks.extender import ExtenderArgs, filtered, prioritized
 from jobs.service.disks.live import LiveDisks
 from jobs.service.disks.reserving import PATH, Reserving
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.collectors.disks import PATHS
+from pipeline.errors import SourceError
 from pipeline.objects import disks as wire
 from rules.disks.dedication import PROVISIONAL
 from rules.disks.plan import plan
@@ -111,7 +112,9 @@ def test_a_reservation_is_asked_for_settled_and_passed_on(tmp_path):
         assert here.filter(given).nodenames == ["worker-1", "worker-2"]
         one = here.filter(given, "worker-2", "worker-9")
         assert one.nodenames == ["worker-2"]
-        assert one.failed_nodes == {"worker-9": "No available capacity found on the node worker-9"}
+        assert one.failed_nodes == {
+            "worker-9": "No available capacity found on the node worker-9: capacity: no drive of class HDDLVG"
+        }
 
 
 def test_what_cannot_be_held_is_rejected_and_asked_for_again_when_there_is_more(tmp_path):
@@ -127,6 +130,43 @@ def test_what_cannot_be_held_is_rejected_and_asked_for_again_when_there_is_more(
         assert here.spec("default-web-0")["AffinityRules"] == {"AffinityRequests": rules}
         here.settle("default-web-0")
         assert here.filter(given).nodenames == ["worker-2"]
+
+
+def test_what_is_reserved_at_the_price_of_a_wish_scores_lower(tmp_path):
+    """On the first node the volume lies beside a pod that it would rather be apart from."""
+    given = pod(claims=["www-1"], ATYPES="pod-label-preferred", ALABELS="app=else")
+    user = using(pod("else-0", labels={"app": "else"}), "d1", gib=1)
+    with world(tmp_path, *BASE, *user, given, claim("www-1", "hddlvg", 10)) as here:
+        here.filter(given)
+        here.settle("default-web-0")
+        asked = ExtenderArgs(given, nodenames=["worker-1", "worker-2"])
+        until(lambda: here.filter(given).nodenames == ["worker-1", "worker-2"])
+        scores = {each.host: each.score for each in prioritized(asked, here.reserving)}
+        assert scores["worker-1"] < scores["worker-2"] == 10
+
+
+def test_a_reservation_that_cannot_be_settled_keeps_no_other_waiting(tmp_path):
+    """The API server refuses every taint, so that the second, which dedicates its disk, is never settled."""
+    first, second, third = pod("a-0", ["a"]), pod("b-0", ["b"], DED="true"), pod("c-0", ["c"])
+    claims = [claim("a", "hddlvg", 1), claim("b", "hddlvg", 1), claim("c", "hddlvg", 1)]
+    with world(tmp_path, *BASE, first, second, third, *claims) as here:
+        for each in (first, second, third):
+            here.filter(each)
+        here.shows(lambda disks: len(disks.objects.reservations) == 3)
+        api = here.live.client
+
+        class Refusing:
+            def get(self, path):
+                return api.get(path)
+
+            def send(self, method, path, body, *more):
+                if path.startswith(CAPACITIES):
+                    raise SourceError("kubernetes", "status_422", "refused")
+                return api.send(method, path, body, *more)
+
+        controller = Controller(Refusing(), lambda: here.live.layout)
+        until(lambda: controller.work() or here.status("default-c-0") == "RESERVED")
+        assert here.status("default-b-0") == "REQUESTED"
 
 
 def test_no_capacity_is_given_twice(tmp_path):

@@ -4,6 +4,7 @@ import pytest
 
 from pipeline.errors import BadInput
 from rules.disks.annotations import Affinities, PodLabel, parse
+from rules.disks.plan import scores
 from rules.disks.taints import encoded
 from tests.support.disks import ANNOTATIONS, capacity, claim, lay_out_of, planned, pod, reservation, using
 
@@ -70,6 +71,7 @@ def test_case_5_drives_of_pods_with_the_label_are_left(case, labels, denied, cho
     assert found.denied["n1"]["ac-d1"] == "anti-affinity: drive d1 used by default/ss-0"
 
 
+ECS = {"app": "ecs-cluster-ss"}
 REVERSE = [
     capacity("ac-d9", "HDDLVG", 50),
     *using(pod(ATYPES="pod-label-required", ALABELS="app=ecs-cluster-ss:default"), "d9"),
@@ -318,6 +320,32 @@ def test_nodes_that_give_up_less_score_higher_and_then_those_with_less_consumed(
     found = planned(pod(claims=NAMES, TYPES="pod-bound-preferred"), state)
     assert found.violated == {"n1": ("pod-bound",)}
     assert 10 == found.scores["n3"] > found.scores["n2"] > found.scores["n1"] >= 0
+
+
+@pytest.mark.parametrize("wish", [{}, {"TYPES": "pod-bound-preferred"}])
+def test_whoever_has_less_consumed_scores_higher_and_whoever_gives_up_less_higher_still(wish):
+    """Five nodes that hold 0 to 40 GiB, and one that is empty but gives up the wish, where there is one."""
+    state = [*TWO, capacity("ac-a", "HDDLVG", 12, node="n9"), capacity("ac-b", "HDD", 15, node="n9")]
+    for i in range(5):
+        state += [capacity(f"ac-{i}", "HDDLVG", 100, node=f"n{i}")]
+        state += using(pod(f"old-{i}"), str(i), gib=10 * i, node=f"n{i}") if i else []
+    told = planned(pod(claims=NAMES, **wish), state).scores
+    ranked = [told[f"n{i}"] for i in range(5)]
+    assert ranked == sorted(set(ranked), reverse=True) and ranked[0] == 10 and min(told.values()) >= 0
+    assert (told["n9"] < ranked[-1]) if wish else (told["n9"] == 10)
+
+
+def test_however_many_wishes_are_given_up_each_lowers_the_score():
+    held = lay_out_of([capacity(f"ac-{i}", "HDD", 10, node=f"n{i}") for i in range(5)])
+    found = scores({f"n{i}": i for i in range(5)}, held, 4)
+    assert list(found.values()) == sorted(set(found.values()), reverse=True) and min(found.values()) >= 0
+
+
+def test_what_others_require_is_required_whatever_the_pod_itself_would_like():
+    """In symmetric mode: d9's user requires to be apart from ss-1, which itself has a mere wish about others."""
+    ss = pod("ss-1", ["www-1"], labels=ECS, ATYPES="pod-label-preferred", ALABELS="app=else")
+    found = planned(ss, [*REVERSE, *using(pod("else-0", labels={"app": "else"}), "d9")], symmetric=True)
+    assert said(found) == ("REJECTED", {}, {"ac-d9"}, [])
 
 
 def test_whatever_a_search_may_cost_a_preference_turns_no_feasible_pod_away():

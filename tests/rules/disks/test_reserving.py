@@ -68,6 +68,15 @@ def test_dedication_is_written_with_its_tolerations():
     assert written(asked) == {"AffinityRequests": [{"AffinityRequest": [request]}]}
 
 
+def test_a_request_that_the_pod_no_longer_has_holds_nothing():
+    """The claim b was bound meanwhile: the plan has a alone."""
+    requests = [{"CapacityRequest": {"Name": name}} for name in "ab"]
+    spec = {"NodeRequests": {"Requested": ["u1"]}, "ReservationRequests": [*requests, {}]}
+    reserved = settled(spec, Plan("RESERVED", plan={"w1": {"a": "ac-1"}}), KNOWN_AS)
+    assert reserved["Status"] == "RESERVED"
+    assert [each.get("Reservations") for each in reserved["ReservationRequests"]] == [["ac-1"], None, None]
+
+
 def test_a_rejection_holds_nothing_and_a_wait_settles_nothing():
     request = {"Name": "a", "StorageClass": "HDD", "Size": 1}
     spec = {"NodeRequests": {"Requested": ["u2", "u1"]}, "ReservationRequests": [{"CapacityRequest": request}]}
