@@ -122,7 +122,7 @@ def settled(spec: Mapping[str, Any], plan: Plan, known_as: Mapping[str, str]) ->
     requests = []
     for each in spec.get("ReservationRequests") or ():
         request = each.get("CapacityRequest") or {}
-        chosen = (plan.plan[names[identity]].get(request.get("Name")) for identity in order)
+        chosen = (plan.plan[names[identity]].get(str(request.get("Name"))) for identity in order)
         held = [capacity for capacity in chosen if capacity is not None]
         requests.append({"CapacityRequest": request, **({"Reservations": held} if held else {})})
     nodes: Json = {"Requested": requested_nodes}
