@@ -25,6 +25,7 @@ BENCHMARKS = (
     "regions",
     "host_constraints",
     "binding",
+    "help",
 )
 DEFAULT = ("ingestion", "exposure", "cluster_reading")
 

@@ -63,5 +63,5 @@ def shown(command: Any) -> Any:
     """Return *command* with the examples of every command at the end of its help."""
     for path, each in commands(command):
         lines = [f"  colocate {line}" for line in EXAMPLES.get(path, ())]
-        each.epilog = "\n".join(["Examples:", *lines])
+        each.epilog = "\n".join(["\b", "Examples:", *lines])  # \b: lines stay as they are
     return command

@@ -1,9 +1,8 @@
 """The root of the command line: what is common to all commands, and how a command ends."""
 
-import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from jobs.cli.bootstrapping import register as bootstrapping
 from jobs.cli.collecting import register as collecting
 from jobs.cli.common import BAD, DONE, PARTLY, warn
 from jobs.cli.disks import register as disks
-from jobs.cli.examples import shown
+from jobs.cli.examples import commands, shown
 from jobs.cli.exporting import register as exporting
 from jobs.cli.hardware import register as hardware
 from jobs.cli.hosting import register as hosting
@@ -35,6 +34,7 @@ app = typer.Typer(
     help="Learns which functions disturb which on a node, and advises where a new pod should run.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help needs none of rich, whose import takes longer than all the rest
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -75,10 +75,23 @@ def root(
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")] = False,
 ) -> None:
     """Options of every command."""
-    from jobs import logs
-
     context.obj = config
-    logs.configure(logging.INFO if verbose else logging.WARNING)
+    for _path, command in commands(context.command):
+        command.callback = _logged(command.callback, verbose)
+
+
+def _logged(run: Callable[..., object], verbose: bool) -> Callable[..., object]:
+    """Set up the log when a command runs, and not when only its help is asked for: that import takes long."""
+
+    def command(*given: object, **named: object) -> object:
+        import logging
+
+        from jobs import logs
+
+        logs.configure(logging.INFO if verbose else logging.WARNING)
+        return run(*given, **named)
+
+    return command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 #: What takes long to import, and no help needs.
 HEAVY = {
+    "jobs.config",
     "duckdb",
     "pandas",
     "pyarrow",
@@ -26,7 +27,10 @@ HEAVY = {
     "numba",
     "kubernetes",
     "prometheus_client",
+    "rich",
+    "structlog",
     "uvicorn",
+    "yaml",
 }
 
 

@@ -1,14 +1,16 @@
 """What commands write for people: names of others are shown as they are, and never move the terminal's hand."""
 
+import re
 import subprocess
 import sys
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from jobs.cli import main
 from jobs.cli.output import Format, rows
+from jobs.cli.tables import table
 
 
 @pytest.mark.parametrize("name", ["[red]web[/red]", "a[/b]", "http(s)://HOST[:PORT][/PATH]", "[link=x]y", r"\[bold]"])
@@ -56,10 +58,44 @@ def test_a_cell_says_what_it_holds(value: object, shown: str) -> None:
 
 def test_what_is_the_same_in_every_row_stands_under_a_table_that_would_be_too_wide() -> None:
     records = [{"pod": letter * 100, "node": "n" * 100, "cluster": "edge"} for letter in "ab"]
-    shown = rows(("pod", "node", "cluster"), records, Format.table)
+    shown = table(("pod", "node", "cluster"), records, width=200)
     assert shown.endswith(f"node: {'n' * 100}\ncluster: edge\n")
     assert "a" * 100 in shown
     assert "b" * 100 in shown
+
+
+PAIRS = [
+    {
+        "victim": f"guest/{letter * 20}", "aggressor": "guest/compress-the-archive", "node_type": f"type-{letter}",
+        "status": "observed", "slowdown": 0.25, "low": 0.2, "high": 0.3, "probability": 0.99,
+        "effective_overlaps": 123456.0, "window_start": datetime(2026, 1, 5, 8, tzinfo=UTC),
+        "message": f"a long sentence about {letter} that has to go over several lines",
+    }
+    for letter in "abc"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", range(60, 260, 7))
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_table_fits_the_terminal_and_says_everything(width: int, count: int) -> None:
+    records = PAIRS[:count]
+    shown = table(tuple(PAIRS[0]), records, "pairs", width=width)
+    assert max(map(len, shown.splitlines())) <= width
+    read = re.sub(r"[\s│]", "", shown)
+    for record in records:
+        assert str(record["slowdown"]) in read
+    if "│" not in shown:  # a block of lines a row: each name beside its value, no word torn apart
+        for record in records:
+            assert re.search(rf"^victim +{record['victim']}$", shown, re.MULTILINE)
+            assert re.sub(r"\s", "", str(record["message"])) in read
+        assert shown.count("2026-01-05 08:00:00Z") == count
+
+
+def test_what_goes_to_another_program_is_not_wrapped() -> None:
+    records = [{"message": letter * 5000, "also": letter * 5000} for letter in "ab"]
+    shown = rows(("message", "also"), records, Format.table)
+    assert "a" * 5000 in shown
+    assert max(map(len, shown.splitlines())) > 10_000
 
 
 def test_a_table_that_is_narrow_enough_keeps_every_column() -> None:
