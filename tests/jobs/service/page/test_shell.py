@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 
 import httpx
 import pytest
@@ -75,3 +76,10 @@ def test_the_page_refers_to_its_own_files_alone_and_makes_no_markup_of_texts() -
         module for name, file in FILES.items() for module in re.findall(r'from "\./([^"]+)"', file.read_text())
     }
     assert named | modules | {"index.html"} == set(FILES)
+
+
+def test_the_pictures_of_the_page_are_those_that_the_readme_shows_and_small(repository: Path) -> None:
+    named = set(re.findall(r"docs/pictures/([\w.-]+)", (repository / "README.md").read_text()))
+    found = {each.name: each.stat().st_size for each in (repository / "docs" / "pictures").iterdir()}
+    assert named == set(found)
+    assert max(found.values()) < 200_000
