@@ -1,6 +1,7 @@
 """What the webhook's rule about disks advises: nodes by name where few hold the volumes, and nothing that harms."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import jsonpatch
 import pytest
@@ -176,3 +177,18 @@ def test_a_pod_that_could_be_scheduled_with_its_volumes_still_can(sizes, ready, 
 
 def replace_ready(each, ready):
     return node(each.name, dict(each.labels), ready=ready)
+
+
+@pytest.mark.parametrize("mode", ["prefer", "require"])
+def test_of_an_old_snapshot_the_pods_own_need_stays_and_the_wish_for_disks_goes(mode):
+    """The disks are today's, whatever the snapshot's age: in mode require the pod is still held to them."""
+    own = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}}}  # fmt: skip
+    answer = advise(
+        mounting("data", spec={"affinity": own}), state(None, TEN), mode, stale_after=timedelta(seconds=-1)
+    )
+    assert answer.reasons and any(each.rule == "stale" for each in answer.reasons)
+    assert node_terms(answer, PREFERRED) == []
+    [term] = node_terms(answer, REQUIRED)
+    exists = {"key": "zone", "operator": "Exists"}
+    assert term["matchExpressions"] == [exists, *(by_name("B", "D")["matchExpressions"] if mode == "require" else [])]
