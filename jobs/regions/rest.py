@@ -78,13 +78,13 @@ class _OperatorReset(msgspec.Struct):
 
 _RESETS, _DRAINS = msgspec.json.Decoder(_Reset), msgspec.json.Decoder(_Drain)
 _OPERATOR_RESETS = msgspec.json.Decoder(_OperatorReset)
-_NUMBER = re.compile(r"\d{1,18}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _FORCE = {"true": True, "false": False, True: True, False: False}
 
 
 def _number(value: str | int, name: str) -> int:
     text = str(value).strip()
-    if isinstance(value, bool) or not text.isascii() or not _NUMBER.fullmatch(text):
+    if isinstance(value, bool) or not _NUMBER.fullmatch(text):
         raise Refused(400, f"{name}: {text[:40]!r} is no number")
     return int(text)
 
@@ -189,7 +189,7 @@ class Rest:
 
     def _told(self, method: str, find: Callable[..., bytes | None], *numbers: str) -> Answer:
         _only("GET", method)
-        known = all(number.isascii() and _NUMBER.fullmatch(number) for number in numbers)
+        known = all(_NUMBER.fullmatch(number) for number in numbers)
         found = find(*map(int, numbers)) if known else None
         if found is None:
             raise Refused(404, "nothing to tell")

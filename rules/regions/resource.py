@@ -15,6 +15,9 @@ _T = TypeVar("_T")
 #: The largest whole number of a resource, so that counts still fit 64 bits when they have grown.
 _MOST = 2**53
 
+#: The least of each number of the dynamic part that is not 0.
+_LEAST = {"last_completed_drain": -1, "last_completed_reset": -1}
+
 GROUP, VERSION = "streams.ibm.com", "v1"
 API_VERSION = f"{GROUP}/{VERSION}"
 REGION, REGIONS = "ConsistentRegion", "streamscrs"
@@ -32,9 +35,7 @@ def spec_of(value: Mapping[str, Any], where: str) -> RegionSpec:
         ("numStartOperators", spec.num_start_operators, 0),
         ("maxConsecutiveResetAttempts", spec.max_consecutive_reset_attempts, 1),
     ):
-        if not least <= number <= _MOST:
-            limit = f"below {least}" if number < least else f"above {_MOST}"
-            raise BadInput(f"{where}.{name}: {number} is {limit}")
+        _bounded(number, least, f"{where}.{name}")
     if not spec.pes_in_region:
         raise BadInput(f"{where}.pesInRegion: empty")
     if spec.periodic and spec.period is None:
@@ -57,7 +58,25 @@ def region_of(resource: Mapping[str, Any], where: str) -> tuple[Region, bool]:
     spec = spec_of(_part(resource, "spec", where), f"{where}: spec")
     if not resource.get("status"):
         return initial(spec), False
-    return Region(spec, _converted(_part(resource, "status", where), RegionStatus, f"{where}: status")), True
+    return Region(spec, _status_of(_part(resource, "status", where), f"{where}: status")), True
+
+
+def _status_of(value: Mapping[str, Any], where: str) -> RegionStatus:
+    """Read the dynamic part: with numbers that can grow on, and no checkpoint completed that was not begun."""
+    status = _converted(value, RegionStatus, where)
+    for field in msgspec.structs.fields(status):
+        number = getattr(status, field.name)
+        if isinstance(number, int):
+            _bounded(number, _LEAST.get(field.name, 0), f"{where}.{field.encode_name}")
+    if status.last_completed_seq_id >= status.current_seq_id:
+        completed, current = status.last_completed_seq_id, status.current_seq_id
+        raise BadInput(f"{where}.lastCompletedSeqID: {completed} is not below currentSeqID, which is {current}")
+    return status
+
+
+def _bounded(number: int, least: int, where: str) -> None:
+    if not least <= number <= _MOST:
+        raise BadInput(f"{where}: {number} is {f'below {least}' if number < least else f'above {_MOST}'}")
 
 
 def wire(part: RegionSpec | RegionStatus) -> dict[str, Any]:

@@ -62,6 +62,8 @@ def test_case_21_rest() -> None:
         "pe/x",
         "pe/0/region/x",
         "region/x/state",
+        "region/\N{ARABIC-INDIC DIGIT ZERO}/state",
+        "pe/\N{ARABIC-INDIC DIGIT ZERO}",
     ):
         assert asked("GET", path)[0] == 404, path
     assert asked("PUT", "region/0/pe/0/checkpoint", b"1") == (204, None)

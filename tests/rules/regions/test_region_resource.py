@@ -90,6 +90,25 @@ def test_what_is_wrong_is_one_line_that_names_the_field(change: dict[str, Any], 
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"currentSeqID": 2**63 - 1}, "x: status.currentSeqID: 9223372036854775807 is above 9007199254740992"),
+        ({"pendingSeqID": -1}, "x: status.pendingSeqID: -1 is below 0"),
+        ({"lastCompletedReset": -2}, "x: status.lastCompletedReset: -2 is below -1"),
+        ({"lastCompletedSeqID": 9, "currentSeqID": 9}, "x: status.lastCompletedSeqID: 9 is not below currentSeqID"),
+        ({"state": "ASLEEP"}, "x: status.state: "),
+        ({"peToCompletion": {"x": "None"}}, "x: status.peToCompletion"),
+    ],
+)
+def test_a_status_that_no_operator_wrote_is_one_line(change: dict[str, Any], said: str) -> None:
+    status = wire(initial(spec_of(SPEC, "x")).status)
+    assert region_of({"spec": SPEC, "status": status}, "x")[1]
+    with pytest.raises(BadInput) as error:
+        region_of({"spec": SPEC, "status": status | change}, "x")
+    assert str(error.value).startswith(said)
+
+
 def test_a_missing_field_is_named() -> None:
     with pytest.raises(BadInput, match=r"job\.yaml: spec\.trigger: "):
         spec_of({key: value for key, value in SPEC.items() if key != "trigger"}, "job.yaml: spec")
