@@ -19,8 +19,8 @@ from pipeline.errors import NOT_JSON, SourceError
 
 _log = structlog.get_logger(__name__)
 
-#: Shares of the duration: after how much the holder renews, and stops acting where it could not.
-_RENEW, _GIVE_UP = 0.25, 0.7
+#: Shares of the duration: after how much the holder renews, tries again where it could not, and stops acting.
+_RENEW, _AGAIN, _GIVE_UP = 0.25, 0.05, 0.7
 
 
 class Lease:
@@ -76,8 +76,9 @@ class Lease:
                 _log.info("lease not released", error=str(error))
 
     def _renew(self) -> None:
-        while not self._stop.wait(self._seconds * _RENEW):
-            self._try()
+        renewed = True
+        while not self._stop.wait(self._seconds * (_RENEW if renewed else _AGAIN)):
+            renewed = self._try()
 
     def _try(self) -> bool:
         """Take or renew it where it is free, ours or abandoned."""

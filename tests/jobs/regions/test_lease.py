@@ -118,3 +118,25 @@ def test_a_part_of_a_second_is_never_given_away_before_its_holder_stops(api: Kub
     clock.time += 1.01  # the holder may act until 1.015
     assert first.held()
     assert not second._try()
+
+
+@pytest.mark.parametrize("begins", [0.0, 1.0, 2.0, 3.0, 3.7, 3.8])
+def test_an_outage_of_six_seconds_does_not_cost_the_lease(
+    api: KubeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: float
+) -> None:
+    clock = Clock()
+    first = lease(api, tmp_path, "first", clock)
+    assert first._try()
+    began = clock.time + begins
+    api.fault = lambda method, path: 503 if began <= clock.time < began + 6.0 else None
+    held = []
+
+    def wait(seconds: float) -> bool:
+        """Let the time pass, and end after twice the lease's duration."""
+        clock.time += seconds
+        held.append(first.held())
+        return clock.time > 130.0
+
+    monkeypatch.setattr(first._stop, "wait", wait)
+    first._renew()
+    assert all(held)

@@ -181,3 +181,26 @@ def test_a_start_that_is_forbidden_ends_at_once(api: KubeApi, client: Kubernetes
     wait_for(lambda: running.error is not None, what="the end")
     assert paths.operator_name("j") in str(running.error)
     assert "403" in str(running.error)
+
+
+@pytest.mark.parametrize("fault", [503, "drop"])
+def test_an_api_server_that_is_away_for_a_while_costs_no_reset_and_no_checkpoint(
+    api: KubeApi, client: KubernetesClient, tmp_path: Path, fault: int | str
+) -> None:
+    job, port = Job(client, "j", [region()], tmp_path), free_udp_port()
+    job.apply()
+    job.run_pes()
+    writes = Writes(api, job)
+    running = Running(client, job, port).listening()
+    with simulated(job, running, port, Manner(poll=0.2)) as (simulator, _):
+        completed(job, 3)
+        # The lease apart: on a busy machine it may not outlive what a test can wait for.
+        api.fault = lambda method, path: None if "/leases" in path else fault
+        refused = len(api.log)
+        wait_for(lambda: len([each for each in api.log[refused:] if each[0] == "PUT"]) >= 4, what="writes that fail")
+        api.fault = lambda method, path: None
+        last = job.status()["lastCompletedSeqID"]
+        completed(job, last + 3)
+        assert job.status()["lastCompletedReset"] == -1
+        assert writes.faults({0: [pe.checkpoints[0] for pe in simulator.pes.values()]}) == []
+    running.stop()
