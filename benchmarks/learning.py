@@ -79,7 +79,7 @@ def _distance(settings: Settings, store: Store) -> list[Figure]:
         _at_most("distance of the fold to the one-shot fit, typical", first["typical"], "se", 0.5),
         _at_most("distance of the fold to the one-shot fit, largest", first["largest"], "se", 2.0),
         Figure("distance of the closed days alone to the next full fit of all, largest", strayed, "se"),
-        _at_most("stored days folded again against the state", again, "", 1e-9),
+        _at_most("stored days folded again against the state", again, "", refold.AGREES),
     ]
 
 

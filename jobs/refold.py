@@ -14,6 +14,9 @@ from jobs.config import Settings
 from jobs.planning import micros, options, time
 from pipeline.records import Window
 
+#: Days that are folded again give the same but for rounding: no larger a difference than this.
+AGREES = 1e-9
+
 
 def again(settings: Settings, store: Store, cluster: str) -> float:
     """Return the largest difference between the state of *cluster* and its stored days folded again, in order.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.common import DONE, PARTLY, Output, progress_bar, settings, utc_now, warn
+from jobs.cli.common import DONE, NO, PARTLY, Output, progress_bar, settings, utc_now, warn
 from jobs.cli.output import Format, document, rows
 from pipeline.errors import BadInput
 
@@ -35,19 +35,24 @@ def learn(
         str | None,
         typer.Option("--use", metavar="N", help="let this model answer: its number, its name, or newest"),
     ] = None,
+    refold: Annotated[
+        bool, typer.Option("--refold", help="fold the stored days again beside the state, and learn nothing")
+    ] = False,
     output: Output = Format.table,
 ) -> None:
     """Learn profiles and interference from the history, and publish the snapshot that answers come from.
 
     A model that was chosen with --use answers whatever is learned later, until --use newest. A new model that is
-    worse than the one before, on runs that neither has seen, is saved and does not answer: exit code 3.
+    worse than the one before, on runs that neither has seen, is saved and does not answer: exit code 3. With
+    --refold the exit code is 1 where the stored days folded again are not the state.
     """
     from featurestore.store.duck import Store
     from jobs import learn as learner
     from jobs.cli import models
 
-    if given := [name for name, on in (("--full", full), ("--list", listed), ("--use", use is not None)) if on][1:]:
-        raise BadInput(f"{given[0]}: not together with the others of --full, --list and --use")
+    asked = (("--full", full), ("--list", listed), ("--use", use is not None), ("--refold", refold))
+    if given := [name for name, on in asked if on][1:]:
+        raise BadInput(f"{given[0]}: not together with the others of {', '.join(name for name, _ in asked)}")
     held = settings(context)
     store = Store(held.store.path, held.store.deadline)
     known = learner.clusters(held, store) if held.clusters or held.store.path.exists() else []
@@ -64,6 +69,8 @@ def learn(
     if use is not None:
         models.use(held, store, cluster or known, use, output)
         return
+    if refold:
+        raise typer.Exit(DONE if models.refold(held, store, cluster or known, output) else NO)
     outcomes = []
     with progress_bar() as bar:
         for name in cluster or known:

@@ -1,4 +1,4 @@
-"""``colocate learn --list`` and ``--use``: the models that are kept, and which of them answers."""
+"""``colocate learn --list``, ``--use``, ``--refold``: the models, which of them answers, and what they go on from."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import typer
 
 from featurestore.store.duck import Store
 from jobs import choosing
+from jobs import refold as folding
 from jobs.cli.common import utc_now
 from jobs.cli.output import Format, document, rows
 from jobs.config import Settings
@@ -29,3 +30,15 @@ def use(settings: Settings, store: Store, clusters: Sequence[str], which: str, o
         typer.echo(rows(columns, [{name: getattr(chosen, name) for name in columns}], output), nl=False)
     else:
         typer.echo(chosen.words)
+
+
+def refold(settings: Settings, store: Store, clusters: Sequence[str], output: Format) -> bool:
+    """Print how far the stored days of *clusters*, folded again in order, lie from their states; return whether all
+    agree."""
+    found = {name: folding.again(settings, store, name) for name in clusters}
+    shown = [
+        {"difference": f"{by:.1e}", "agrees": "yes" if by <= folding.AGREES else "no", "cluster": name}
+        for name, by in found.items()
+    ]
+    typer.echo(rows(("difference", "agrees", "cluster"), shown, output, title="states"), nl=False)
+    return all(by <= folding.AGREES for by in found.values())

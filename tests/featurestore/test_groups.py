@@ -42,7 +42,8 @@ def groups(share=0.12):
 
 
 @pytest.mark.parametrize(
-    ("estimate", "error", "prior"), [(0.3, 0.1, 0.12), (0.1, 0.1, 0.12), (0.0, 0.03, 0.5), (0.8, 0.4, 0.05)]
+    ("estimate", "error", "prior"),
+    [(0.3, 0.1, 0.12), (0.1, 0.1, 0.12), (0.0, 0.03, 0.5), (0.8, 0.4, 0.05), (np.log(1.123), 0.046 / 1.123, 0.2)],
 )
 def test_the_posterior_is_that_of_quadrature(estimate, error, prior):
     """Bayes' rule with the continuous densities, integrated by scipy, not on the grid."""

@@ -1,6 +1,9 @@
 """Learning step by step, on a real store: increments, the days folded again, what stays known and what gives way."""
 
+import csv
 import datetime as dt
+import io
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +15,7 @@ from featurestore.store import models, published, queries
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs import learn, refold
+from jobs.cli import main
 from jobs.config import LearnSettings, Settings, StoreSettings
 from pipeline.columns import TABLES
 from pipeline.records import Batch
@@ -107,6 +111,24 @@ def test_the_stored_days_folded_again_are_the_state(stepped):
     steps = stored(store).filter(pc.equal(stored(store)["kind"], "step"))
     assert len(steps) >= 2  # the correction of the full fit, and the day that was closed by an increment
     assert refold.again(settings, store, "c1") <= 1e-9
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_command_says_whether_the_stored_days_are_the_state(stepped, tmp_path, capsys, lost):
+    """Where runs of a day that was folded are gone from the store, the state is another than its days."""
+    settings, _, _ = stepped
+    shutil.copy(settings.store.path, tmp_path / "history.duckdb")
+    config = tmp_path / "colocate.toml"
+    config.write_text(f'[store]\npath = "{tmp_path}/history.duckdb"\nsnapshot = "{tmp_path}/snapshot"\n', "utf-8")
+    if lost:
+        early = BEGIN + 6 * HOUR
+        Store(tmp_path / "history.duckdb").write(
+            lambda con: con.execute('DELETE FROM activations WHERE "end" < ?', [early])
+        )
+    assert main(["--config", str(config), "learn", "--refold", "-o", "csv"]) == (1 if lost else 0)
+    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["agrees"], row["cluster"]) == ("no" if lost else "yes", "c1")
+    assert (float(row["difference"]) <= 1e-9) is not lost
 
 
 def test_increments_stay_near_the_one_shot_fit(stepped, given, tmp_path):
