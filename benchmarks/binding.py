@@ -6,6 +6,7 @@ so that binding alone is timed; else creating is in both sides' time.
 """
 
 import base64
+import itertools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,6 +39,8 @@ _PATH = f"/api/v1/namespaces/{_NAMESPACE}/pods"
 #: What all rounds together may take; fewer are made where they would take longer.
 _SECONDS = 480.0
 _WORKERS = 8
+#: Seconds that the pods of a round are waited for.
+_LONGEST = 120
 
 
 def run(scale: float = 1.0) -> list[Figure]:
@@ -172,25 +176,45 @@ class _Cluster:
         """Return the seconds until all *pods* have a node; they are deleted afterwards."""
         for pod in pods:
             pod["metadata"]["labels"]["round"] = f"{side}-{number}"
-        began = time.perf_counter()
-        if self.scheduler:
-            os.kill(self.scheduler, signal.SIGSTOP)
-        try:
-            self.each(self.create, ((pod,) for pod in pods))
-        finally:
+        with self.watch(f"{side}-{number}") as bound:
+            began = time.perf_counter()
             if self.scheduler:
-                began = time.perf_counter()
-                os.kill(self.scheduler, signal.SIGCONT)
-        query = f"{_PATH}?labelSelector=round%3D{side}-{number}&fieldSelector=spec.nodeName%3D&limit=1"
-        while self.call("GET", query)["items"]:
-            if time.perf_counter() - began > 120:
-                raise RuntimeError(f"pods of side {side} were not bound within two minutes")
-            time.sleep(0.02)
-        seconds = time.perf_counter() - began
+                os.kill(self.scheduler, signal.SIGSTOP)
+            try:
+                self.each(self.create, ((pod,) for pod in pods))
+            finally:
+                if self.scheduler:
+                    began = time.perf_counter()
+                    os.kill(self.scheduler, signal.SIGCONT)
+            for count in itertools.accumulate(bound):
+                if count >= len(pods):
+                    break
+            else:
+                raise RuntimeError(f"pods of side {side} were not bound within {_LONGEST} seconds")
+            seconds = time.perf_counter() - began
         names = {f"{_PATH}/{pod['metadata']['name']}" for pod in pods}
         self.each(self.delete, ((name,) for name in names))
         self.made = [path for path in self.made if path not in names]
         return seconds
+
+    @contextmanager
+    def watch(self, value: str) -> Iterator[Iterator[int]]:
+        """Yield numbers of pods of the round *value* that have got a node, as they do; only names are sent."""
+        settings = self.api.configuration.auth_settings().values()
+        answer = self.api.rest_client.pool_manager.request(
+            "GET",
+            f"{self.api.configuration.host}{_PATH}?watch=1&timeoutSeconds={_LONGEST}"
+            f"&labelSelector=round%3D{value}&fieldSelector=spec.nodeName%21%3D",
+            headers={
+                "Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+                **{each["key"]: each["value"] for each in settings},
+            },
+            preload_content=False,
+        )
+        try:
+            yield (line.count(b'"type":"ADDED"') for line in answer)
+        finally:
+            answer.close()
 
     def delete(self, path: str) -> None:
         """Delete one object at once."""

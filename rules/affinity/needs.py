@@ -3,6 +3,8 @@
 A key is looked for among node labels whatever its case, and among allocatable resources as the part after ``/``.
 ``true`` (or the word) is had by a label value yes, true, 1 or present, or by a positive amount; ``false`` by neither.
 A number is had by an equal label value or at least that amount; a text by an equal label value, whatever its case.
+Amounts that no label tells are demanded by the names of the nodes, where these are few; else they only narrow the
+ranking: the pod has to request them as it does any resource.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +22,8 @@ Scalar = bool | int | float | str
 
 _YES = ("yes", "true", "1", "present")
 _NO = ("no", "false", "absent")
+#: A need that no label tells names at most so many nodes: a scheduler may read all of them for every node.
+_NAMED = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,11 +63,12 @@ def _present(nodes: Nodes, key: str, value: Scalar) -> Found:
             alternatives.append((Expression(label, "In", values),))
             have |= column.holds(values)
     counted = _counted(nodes, key, value) & ~have
-    described = describe(nodes, counted, ~have, None, deny=False) if counted.any() else None
+    described = describe(nodes, counted, ~have, _NAMED, deny=False) if counted.any() else None
     if described is not None:
         alternatives.append(described)
+    if described is not None or not alternatives:
         have |= counted
-    if not alternatives:
+    if not have.any() and not alternatives:
         label, text = (spelled[0] if spelled else key), "true" if value is True else _text(value)
         if legal_key(label) and legal_value(text):
             alternatives.append((Expression(label, "In", (text,)),))
@@ -82,7 +87,7 @@ def _absent(nodes: Nodes, key: str) -> Found:
             free &= ~nodes.labels[label].holds(values)
     counted = _counted(nodes, key, True) & free
     if counted.any():
-        expressions.extend(describe(nodes, free & ~counted, free, None) or ())
+        expressions.extend(describe(nodes, free & ~counted, free, _NAMED) or ())
         free &= ~counted
     if not expressions and legal_key(key):
         expressions.append(Expression(key, "NotIn", ("true",)))

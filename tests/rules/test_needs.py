@@ -142,3 +142,34 @@ def test_large_clusters_get_few_short_terms():
     weights = {each.name: scheduling.node_weight(answer.affinity, each) for each in nodes}
     best = max(weights.values())
     assert all(nodes[int(name[1:])].node_type == "t0" for name, weight in weights.items() if weight == best)
+
+
+@pytest.mark.parametrize(("having", "named"), [(200, 200), (201, 0)])
+def test_a_need_that_no_label_tells_names_few_nodes_or_none(having, named):
+    """Of 300 nodes so many have the amount; none carries a label that tells it."""
+    nodes = [node(f"n{each:03d}", **{"nvidia.com/gpu": float(each < having)}) for each in range(300)]
+    _, answer = ask({"gpu": True}, nodes)
+    assert answer.satisfiable
+    assert set(names(answer)) <= {each.name for each in nodes[:having]}
+    required = (answer.affinity.get("nodeAffinity") or {}).get(REQUIRED) or {"nodeSelectorTerms": []}
+    values = [
+        value
+        for term in required["nodeSelectorTerms"]
+        for each in term["matchExpressions"]
+        for value in each["values"]
+    ]
+    assert sorted(values) == [each.name for each in nodes[:named]]
+    [told] = [reason.sentence for reason in answer.reasons if reason.rule == "hardware"]
+    assert f"{having} of 300 nodes have it" in told
+    assert ("no label that a pod could ask for" in told) is not bool(named)
+
+
+def test_a_resource_to_be_avoided_names_few_nodes_or_none():
+    for lacking, named in ((200, 200), (250, 50), (40, 40)):
+        nodes = [node(f"n{each:03d}", **{"nvidia.com/gpu": float(each >= lacking)}) for each in range(300)]
+        world, answer = ask({"gpu": False}, nodes)
+        assert set(names(answer)) <= {each.name for each in nodes[:lacking]}
+        [term] = answer.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+        [expression] = term["matchExpressions"]
+        assert len(expression["values"]) == min(lacking, 300 - lacking) <= named
+        assert by_terms(world, answer) == {each.name for each in nodes[:lacking]}

@@ -62,7 +62,7 @@ class Advised(LeastLoaded):
         told = answer(request, view, self._policy, decision=record.name, at=view.at)
         if told.combined is None or not (fits & told.combined.allowed).any():
             return super().choose(pod, fits, at)
-        return self._cluster.best(fits & told.combined.allowed, -told.combined.scores)
+        return self._cluster.best(fits & told.combined.allowed, -told.combined.scores, *self._cluster.crowding(pod))
 
     def came(self, pod: int, node: int, /) -> None:
         self._there[pod] = self._record(pod, self._cluster.world.nodes.names[node])
