@@ -109,7 +109,7 @@ CHOSEN: Final[Mapping[str, Part]] = {
     "cronjobs": Part("Collect and learn by CronJobs instead of the built-in scheduler", _cron,
                      'eq .Values.schedule "cron"'),
     "network-policies": Part("Only the serving port can be reached", traffic.policies, ".Values.networkPolicies"),
-    "service-monitor": Part("Scraped by the Prometheus operator", lambda install: [traffic.monitor(install)],
+    "service-monitor": Part("Scraped by the Prometheus operator", traffic.monitors,
                             ".Values.serviceMonitor"),
     "disks": Part("Disks: read csi-baremetal's objects", features.disks, ".Values.features.disks"),
     "disk-reservations": Part("Disks: make and settle reservations", features.disk_reservations,

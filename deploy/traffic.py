@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from deploy.install import IGNORE, KEEPER, NAME, PORT, TOKENS, WEBHOOK, Install, Manifest, labels, meta
+from deploy.install import IGNORE, KEEPER, NAME, PORT, TLS, TOKENS, WEBHOOK, Install, Manifest, labels, meta
 
 #: Namespaces that the API server does not ask about, where it labels namespaces with their names (1.21 and newer).
 SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease")
@@ -117,31 +117,41 @@ def policies(install: Install) -> list[Manifest]:
     ]
 
 
-def monitor(install: Install) -> Manifest:
+#: What replicas count of their own. All else they know from the writer, and it would count twice.
+OF_REPLICAS: Final = (
+    "(go|process|python)_.*",
+    "colocation_(webhook|replica|watch)_.*",
+    "colocation_snapshot_(age_seconds|loads_total|load_failures_total)",
+    "colocation_(decisions|decisions_dropped|rules_left_out|refusals|unauthorized_requests|serving_restarts)_total",
+)
+
+
+def monitors(install: Install) -> list[Manifest]:
     """Return what the Prometheus operator scrapes: our labels are kept, since they name the observed, not the pod."""
-    return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "ServiceMonitor",
-        "metadata": meta(NAME, install),
-        "spec": {
-            "selector": {"matchLabels": {"app.kubernetes.io/name": NAME}},
-            "namespaceSelector": {"matchNames": [install.namespace]},
-            "endpoints": [
-                {
-                    "port": "https",
-                    "scheme": "https",
-                    "path": "/metrics",
-                    "interval": "30s",
-                    "honorLabels": True,
-                    "authorization": {"type": "Bearer", "credentials": {"name": TOKENS, "key": "token"}},
-                    "tlsConfig": {
-                        "serverName": install.host(NAME),
-                        "ca": {"secret": {"name": f"{NAME}-tls", "key": "ca.crt"}},
-                    },
-                }
-            ],
-        },
-    }
+
+    def monitor(name: str, component: str, **more: Any) -> Manifest:
+        endpoint = {
+            "port": "https",
+            "scheme": "https",
+            "path": "/metrics",
+            "interval": "30s",
+            "honorLabels": True,
+            "authorization": {"type": "Bearer", "credentials": {"name": TOKENS, "key": "token"}},
+            "tlsConfig": {"serverName": install.host(name), "ca": {"secret": {"name": TLS, "key": "ca.crt"}}},
+        }
+        return {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "ServiceMonitor",
+            "metadata": meta(name, install, component),
+            "spec": {
+                "selector": {"matchLabels": labels(component)},
+                "namespaceSelector": {"matchNames": [install.namespace]},
+                "endpoints": [{**endpoint, **more}],
+            },
+        }
+
+    own = {"sourceLabels": ["__name__"], "regex": "|".join(OF_REPLICAS), "action": "keep"}
+    return [monitor(NAME, "writer"), monitor(WEBHOOK, "webhook", metricRelabelings=[own])]
 
 
 def certificates(install: Install) -> list[Manifest]:
@@ -170,7 +180,7 @@ def certificates(install: Install) -> list[Manifest]:
             "kind": "Certificate",
             "metadata": meta(NAME, install),
             "spec": {
-                "secretName": f"{NAME}-tls",
+                "secretName": TLS,
                 "dnsNames": [install.host(NAME), install.host(WEBHOOK)],
                 "usages": ["server auth", "digital signature"],
                 "duration": "2160h",

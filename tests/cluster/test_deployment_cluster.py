@@ -1,15 +1,20 @@
 """The committed manifests on a real API server, and the product run with its own service accounts' rights."""
 
+import base64
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from jobs.bootstrap.keeping import Keeper, Objects
+from pipeline.clients.kubernetes import KubernetesClient
 from tests.cluster.conftest import Running
 from tests.support import installed
 from tests.support.cluster import Cluster, wait_for
@@ -154,6 +159,33 @@ def test_writer_and_replica_do_all_they_do_with_their_own_rights_and_nothing_is_
             assert {(account, "list", resource), (account, "watch", resource)} <= did
     assert (NAME, "list", "workflows") in did
     assert {(KEEPER, "create", "secrets"), (KEEPER, "patch", "mutatingwebhookconfigurations")} <= did
+
+
+def test_certificates_are_renewed_in_time_and_what_is_trusted_is_told_first(installation: Installed) -> None:
+    """Looks at a later and later clock, with the keeper's own rights; written by hand against 90 and 1,825 days."""
+    made = installation
+    arguments = made.container("Deployment", KEEPER)["args"]
+    hosts = [value for option, value in pairwise(arguments) if option == "--host"]
+    client = KubernetesClient(kubeconfig=made.kubeconfig(KEEPER))
+
+    def look(days: float) -> dict[str, bytes]:
+        at = datetime.now(UTC) + timedelta(days=days)
+        Keeper(client, Objects("colocation-system", [*hosts, "localhost"], NAME), lambda: at).turn()
+        tls = made.secret("colocation-advisor-tls")
+        _, webhook = made.cluster.call("GET", f"{PATHS['MutatingWebhookConfiguration']}/{NAME}")
+        if webhook.get("webhooks"):
+            assert base64.b64decode(webhook["webhooks"][0]["clientConfig"]["caBundle"]) == tls["ca.crt"]
+        return tls
+
+    first = look(0)
+    assert look(59) == first
+    renewed = look(61)
+    assert (renewed["ca.crt"], renewed["tls.crt"] == first["tls.crt"]) == (first["ca.crt"], False)
+    followed = look(1218)
+    assert followed["ca.crt"].startswith(first["ca.crt"]) and followed["ca.crt"].count(b"BEGIN") == 2
+    promoted = look(1219.5)
+    assert promoted["ca.crt"].count(b"BEGIN") == 2 and not promoted["ca.crt"].startswith(first["ca.crt"])
+    assert {"ca.crt", "tls.crt", "tls.key"} == set(promoted)
 
 
 def _ready(client: httpx.Client, served: Serving) -> dict[str, Any]:

@@ -102,6 +102,9 @@ THIRD_PARTIES = {
             port=_STRING, scheme={"enum": ["http", "https"]}, path=_STRING, interval={"pattern": r"^\d+s$"},
             honorLabels={"const": True},
             authorization=_closed(type={"const": "Bearer"}, credentials=_SELECTOR),
+            metricRelabelings={"type": "array", "items": _closed(
+                sourceLabels=_STRINGS, regex=_STRING, action={"enum": ["keep", "drop"]},
+            )},
             tlsConfig=_closed(serverName=_STRING, ca=_closed(secret=_SELECTOR)),
         )},
     ),

@@ -1,6 +1,8 @@
 """The manifests: least rights, one by one, and safe where a webhook can hurt."""
 
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,12 @@ from deploy import rights
 from deploy.install import Install
 from deploy.kustomize import OVERLAYS
 from deploy.parts import BASE, CHOSEN, SETTINGS
-from deploy.traffic import webhook
+from deploy.traffic import OF_REPLICAS, monitors, webhook
 from jobs.config import Settings
+from jobs.service import described
+from jobs.service.counts import Tally
+from jobs.service.families import admission, freshness, refusals, replica
+from jobs.supervisor.status import WriterStatus
 from pipeline.objects import workflow_texts
 from rules.policy import Policy
 from rules.recommend import recommend
@@ -293,3 +299,24 @@ def test_one_writer_at_a_time_and_cron_beside_it() -> None:
 def test_every_overlay_keeps_tokens_and_certificates() -> None:
     for _, components in OVERLAYS.values():
         assert len({"certificates", "cert-manager"} & set(components)) == 1
+
+
+def test_of_replicas_prometheus_keeps_what_they_count_themselves_and_nothing_twice() -> None:
+    """Dashboards sum over instances; what all of them know of the same snapshot is asked of the writer alone."""
+    own = {
+        described.name(family)
+        for families in (
+            admission.admission(Tally()), refusals.refusals(Counter()), freshness.snapshot(0.0, 0.0, 0, 0),
+            freshness.watches((), 0.0), replica.replica(WriterStatus(), 0.0),
+        )
+        for family in families
+    } | {"colocation_serving_restarts_total"}  # fmt: skip
+    kept = re.compile("|".join(OF_REPLICAS))
+    assert {name for family in described.families() if kept.fullmatch(name := described.name(family))} == own
+    assert kept.fullmatch("colocation_webhook_duration_seconds_bucket")
+    of_writer, of_replicas = monitors(INSTALL)
+    assert of_replicas["spec"]["endpoints"][0]["metricRelabelings"][0]["regex"] == kept.pattern
+    for each in (of_writer, of_replicas):
+        selector = each["spec"]["selector"]["matchLabels"]
+        [service] = [one for one in _of("Service") if selector.items() <= one["metadata"]["labels"].items()]
+        assert each["spec"]["endpoints"][0]["tlsConfig"]["serverName"].startswith(f"{service['metadata']['name']}.")
