@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,9 @@ import structlog
 
 from featurestore.store import published, queries
 from featurestore.store.duck import Store
-from jobs import wire
+from jobs import clocks, permissions, wire
 from jobs.config import ClusterSettings, Settings
+from jobs.finding import Finding, Verdict
 from pipeline.clients.prometheus import PrometheusClient
 from pipeline.collectors import nodes, placements, regions, usage_nodes, usage_pods, workflows
 from pipeline.columns import METRICS
@@ -25,8 +26,6 @@ from rules.autoscaler import WARNING, recognised
 
 _log = structlog.get_logger(__name__)
 
-Verdict = Literal["ok", "warning", "failed"]
-
 
 class Usage(TypedDict):
     """What both collectors of usage are handed."""
@@ -34,18 +33,6 @@ class Usage(TypedDict):
     step: timedelta
     queries: Mapping[str, str]
     match: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check saw; *fix* says what to do about a warning or a failure."""
-
-    cluster: str
-    source: str
-    check: str
-    verdict: Verdict
-    said: str
-    fix: str = ""
 
 
 #: What to do about a source's error, by the stable word of its reason.
@@ -62,16 +49,25 @@ _FIXES = {
 }
 
 
+#: HTTP's dates are whole seconds.
+_WHOLE = timedelta(seconds=1)
 #: Scrapes that a step should hold.
 _SCRAPES = 4
 
 
-def examine(settings: Settings, now: datetime) -> Iterator[Finding]:
-    """Check everything that is configured; a dead source costs only its own checks."""
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def examine(settings: Settings, now: datetime, clock: clocks.Clock = _utc_now) -> Iterator[Finding]:
+    """Check everything that is configured; a dead source costs only its own checks.
+
+    *now* is where histories end; *clock* is this machine's, which those of the sources are compared with.
+    """
     yield from _store(settings, now)
     for cluster in settings.clusters:
         for source, check in _SOURCES.items():
-            yield from _guarded(cluster.name, source, partial(check, settings, cluster, now))
+            yield from _guarded(cluster.name, source, partial(check, settings, cluster, now, clock))
     if not settings.clusters:
         yield Finding("", "settings", "clusters", "failed", "none is configured", "name one as [[clusters]]")
 
@@ -115,7 +111,9 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield Finding("", "store", "file", "failed", str(error), "correct store.path, or wait for the other process")
 
 
-def _kubernetes(settings: Settings, cluster: ClusterSettings, now: datetime) -> Iterator[Finding]:
+def _kubernetes(
+    settings: Settings, cluster: ClusterSettings, now: datetime, clock: clocks.Clock
+) -> Iterator[Finding]:
     given = cluster.kubernetes
     if given is None:
         yield Finding(
@@ -136,6 +134,12 @@ def _kubernetes(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
         *([("regions", lambda: regions.collect(client.list, now))] if settings.regions.follow else []),
     ):
         yield from _listed(cluster.name, name, check, seen)
+    yield from permissions.examine(client, cluster.name, settings)
+    try:
+        reading = clocks.read(client.date, clock, _WHOLE)
+    except SourceError:  # told by the lists above
+        reading = None
+    yield from clocks.examine(cluster.name, "kubernetes", reading, settings.learn.skew)
     if autoscalers := recognised(*seen.signs()):
         said = f"{' and '.join(autoscalers)} found: {WARNING}"
         fix = "see Modes in README.md" if settings.advice.mode == "observe" else "set advice.mode to observe at first"
@@ -212,7 +216,9 @@ def _texts(column: pa.ChunkedArray) -> set[str]:
     return {text for text in pc.unique(column).to_pylist() if text}
 
 
-def _prometheus(settings: Settings, cluster: ClusterSettings, now: datetime) -> Iterator[Finding]:
+def _prometheus(
+    settings: Settings, cluster: ClusterSettings, now: datetime, clock: clocks.Clock
+) -> Iterator[Finding]:
     given = cluster.prometheus
     if given is None:
         yield Finding(
@@ -223,6 +229,8 @@ def _prometheus(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
     try:
         client.instant("vector(1)", now)
         yield Finding(cluster.name, "prometheus", "reach", "ok", client.url)
+        reading = clocks.read(client.now, clock)
+        yield from clocks.examine(cluster.name, "prometheus", reading, settings.learn.skew)
         step = settings.schedule.step
         yield from _scrapes(cluster.name, client, step, now)
         window = Window(now - 3 * step, now)
@@ -282,7 +290,7 @@ def _metrics(cluster: str, scope: str, collect: Callable[[], Batch]) -> Iterator
         )
 
 
-def _openwhisk(settings: Settings, cluster: ClusterSettings, now: datetime) -> Iterator[Finding]:
+def _openwhisk(settings: Settings, cluster: ClusterSettings, now: datetime, clock: clocks.Clock) -> Iterator[Finding]:
     given = cluster.openwhisk
     if given is None:
         yield Finding(cluster.name, "openwhisk", "settings", "warning", "not configured", "add [clusters.openwhisk]")
@@ -291,14 +299,16 @@ def _openwhisk(settings: Settings, cluster: ClusterSettings, now: datetime) -> I
         check = f"namespace {namespace.name}"
         try:
             with wire.openwhisk(given, namespace) as client:
+                before = clock()
                 count = client.count(now - timedelta(hours=1), now)
+                after, date = clock(), client.date
         except ColocationError as error:
             reason = error.reason if isinstance(error, SourceError) else ""
             yield Finding(
                 cluster.name, "openwhisk", check, "failed", str(error), _FIXES.get(reason, "see the message")
             )
             continue
-        fix = "" if count else "nothing ran, or the clock of this machine is off"
+        fix = "" if count else "nothing ran; if something did, look at the clock below"
         yield Finding(
             cluster.name,
             "openwhisk",
@@ -307,9 +317,12 @@ def _openwhisk(settings: Settings, cluster: ClusterSettings, now: datetime) -> I
             f"{count} activations in the last hour",
             fix,
         )
+        if namespace is given.namespaces[0] and date is not None:
+            reading = clocks.Reading(before, date, after, _WHOLE)
+            yield from clocks.examine(cluster.name, "openwhisk", reading, settings.learn.skew)
 
 
-_Check = Callable[[Settings, ClusterSettings, datetime], Iterator[Finding]]
+_Check = Callable[[Settings, ClusterSettings, datetime, clocks.Clock], Iterator[Finding]]
 
 #: One line a source.
 _SOURCES: dict[str, _Check] = {"kubernetes": _kubernetes, "prometheus": _prometheus, "openwhisk": _openwhisk}

@@ -7,7 +7,7 @@ is odd (kubernetes-client/python#895).
 
 import threading
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -20,6 +20,7 @@ from urllib3 import exceptions as transport
 
 from pipeline.clients.credentials import configuration
 from pipeline.clients.stream import PIECE, SOURCE, STATUSES, Stream, Watching, failed, one_line
+from pipeline.clients.urls import http_date
 from pipeline.errors import NOT_JSON, BadInput, Permanent, SourceError, Temporary
 from pipeline.records import Listing
 
@@ -81,6 +82,13 @@ class KubernetesClient:
     def get(self, path: str, **parameters: str) -> bytes:
         """Return the body of one object or endpoint."""
         return self._read(path, parameters)
+
+    def date(self) -> datetime | None:
+        """Return the server's time by its own clock, in whole seconds; None where it tells none."""
+        answer = self._open("/version", {}, silence=self._timeout)
+        answer.drain_conn()
+        answer.release_conn()
+        return http_date(answer.headers.get("Date"))
 
     def send(
         self, method: str, path: str, body: bytes | None = None, kind: str = "application/json", **parameters: str

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from pipeline.clients.urls import one_line, split, without_credentials
+from pipeline.clients.urls import http_date, one_line, split, without_credentials
 from pipeline.errors import NOT_JSON, BadInput, Permanent, SourceError, Temporary
 
 SOURCE = "openwhisk"
@@ -114,6 +114,8 @@ class OpenWhiskClient:
             timeout=self._timeout,
             headers={"Accept": "application/json"},
         )
+        #: The server's time by its own clock at its last answer, in whole seconds; None where it told none.
+        self.date: datetime | None = None
         self._path = f"{self.url}/api/v1/namespaces/{quote(namespace, safe='')}/activations"
 
     def __enter__(self) -> "OpenWhiskClient":
@@ -239,6 +241,7 @@ class OpenWhiskClient:
                 pieces.append(piece)
                 if time.monotonic() > deadline:
                     raise httpx.ReadTimeout("no whole answer in time")
+        self.date = http_date(response.headers.get("Date"))
         return _Answer(response.status_code, response.headers, b"".join(pieces))
 
     def _refuse(self, answer: _Answer) -> None:

@@ -152,6 +152,11 @@ class PrometheusClient:
         params = {} if at is None else {"time": repr(at.timestamp())}
         return answers.merge(self._ask(lambda: self._connect.custom_query(promql, params)), self._replica_labels)
 
+    def now(self) -> datetime | None:
+        """Return the server's time by its own clock; None where it gives none."""
+        found = self.instant("vector(time())")
+        return _EPOCH + timedelta(seconds=float(found[0].values[-1])) if found else None
+
     def take_refused(self) -> tuple[Refusal, ...]:
         """The series that could not be used since this was last called."""
         taken, self._refused = tuple(self._refused), []

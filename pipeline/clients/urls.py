@@ -1,5 +1,7 @@
-"""URLs as they may be shown: without user, password, query and fragment, in any of which a secret may stand."""
+"""URLs as they may be shown, without user, password, query and fragment, in which a secret may stand; and dates."""
 
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from pipeline.errors import BadInput
@@ -21,6 +23,15 @@ def without_credentials(parts: SplitResult) -> str:
     """The URL of *parts* without credentials, query and fragment, and without a slash at its end."""
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+
+
+def http_date(text: str | None) -> datetime | None:
+    """Read a ``Date`` header; None where there is none or it is no date."""
+    try:
+        found = parsedate_to_datetime(text) if text else None
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def one_line(text: str, limit: int = 200) -> str:

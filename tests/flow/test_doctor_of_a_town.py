@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from jobs import config, doctor
+from jobs import config, doctor, permissions
+from jobs.config import DiskSettings, HostsSettings, RegionsSettings
+from jobs.finding import Finding
 from tests.support.kube_server import status
 from tests.support.prometheus import needs_prometheus, start_prometheus
 from tests.support.town import Town, node, town
@@ -20,12 +22,15 @@ def place(tmp_path: Path) -> Iterator[Town]:
         yield made
 
 
-def examined(place: Town) -> dict[tuple[str, str], doctor.Finding]:
-    settings = config.load(place.home / "colocate.toml")
+def examined(place: Town, off: timedelta = timedelta(0), **groups: object) -> dict[tuple[str, str], Finding]:
+    """Examine with *groups* of settings replaced, by a clock that is *off* so much."""
+    settings = config.load(place.home / "colocate.toml").model_copy(update=groups)
     store = settings.store.model_copy(
         update={"path": place.database, "snapshot": place.home / "s.snapshot", "spool": place.home / "spool"}
     )
-    found = doctor.examine(settings.model_copy(update={"store": store}), datetime.now(UTC))
+    found = doctor.examine(
+        settings.model_copy(update={"store": store}), datetime.now(UTC), lambda: datetime.now(UTC) + off
+    )
     return {(each.source, each.check): each for each in found}
 
 
@@ -41,6 +46,46 @@ def test_a_healthy_cluster_has_no_failure_and_says_what_it_has(place: Town) -> N
     assert found["prometheus", "pod.memory_bytes"].said == "of 6 pods"
     assert found["openwhisk", "namespace guest"].said == "500 activations in the last hour"
     assert all(each.fix for each in found.values() if each.verdict == "warning" and each.source != "store")
+
+
+@pytest.mark.parametrize(("minutes", "way"), [(-5, "ahead of"), (5, "behind")])
+def test_a_clock_that_is_off_is_told_for_every_source(place: Town, minutes: int, way: str) -> None:
+    found = examined(place, timedelta(minutes=minutes))
+    for source in ("kubernetes", "prometheus", "openwhisk"):
+        clock = found[source, "clock"]
+        assert clock.verdict == "warning"
+        assert way in clock.said
+        assert "NTP" in clock.fix
+
+
+def test_clocks_that_agree_are_well(place: Town) -> None:
+    found = examined(place)
+    assert {found[each, "clock"].verdict for each in ("kubernetes", "prometheus", "openwhisk")} == {"ok"}
+
+
+def test_each_right_that_is_missing_is_named_with_its_remedy(place: Town) -> None:
+    place.kube.denied = {("", "pods", "watch"), ("streams.ibm.com", "streamscrs", "list")}
+    found = examined(place)
+    pods, regions = (found["kubernetes", f"permissions: {each}"] for each in ("answering", "regions"))
+    assert (pods.verdict, pods.said) == ("failed", "may not watch pods")
+    assert "role" in pods.fix
+    assert (regions.verdict, regions.said) == ("failed", "may not list streamscrs.streams.ibm.com")
+    assert "regions.follow" in regions.fix
+    assert found["kubernetes", "permissions: workflows"].verdict == "ok"
+
+
+def test_rights_are_asked_for_what_is_switched_on_alone(place: Town) -> None:
+    on = examined(
+        place,
+        disks=DiskSettings(live=True, reserve=True, namespace="storage"),
+        hosts=HostsSettings(change_nodes=True),
+        regions=RegionsSettings(manage=True, image="example"),
+    )
+    off = examined(place, disks=DiskSettings(collect=False), regions=RegionsSettings(follow=False))
+    asked = [{check for _, check in found if check.startswith("permissions: ")} for found in (on, off)]
+    assert asked[0] == {f"permissions: {name}" for name in permissions.NEEDS}
+    assert asked[1] == {"permissions: answering", "permissions: workflows"}
+    assert on["kubernetes", "permissions: lease of disk reservations"].said == "3 of 3 rights in namespace storage"
 
 
 def test_a_node_autoscaler_is_told(place: Town) -> None:

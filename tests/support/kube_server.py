@@ -47,6 +47,9 @@ class KubeServer:
         self.expire = 0
         #: A watch from a version below this one gets ERROR 410.
         self.oldest = 0
+        #: Rights that a SelfSubjectAccessReview denies, as (group, resource, verb).
+        self.denied: set[tuple[str, str, str]] = set()
+        self.put("/version", [])
         self._events: list[tuple[int, str, bytes]] = []
         self._changed = threading.Condition()
         self._ends = 0
@@ -165,6 +168,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._watch(parts.path, query)
         else:
             self._list(parts.path, query, half=scripted == "half")
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if asked.get("kind") != "SelfSubjectAccessReview":
+            self._answer(*status(404, "the server could not find the requested resource", "NotFound"))
+            return
+        right = asked["spec"]["resourceAttributes"]
+        allowed = (right["group"], right["resource"], right["verb"]) not in self.server_of.denied
+        self._answer(201, json.dumps({**asked, "status": {"allowed": allowed}}).encode(), "application/json")
 
     def _list(self, path: str, query: dict[str, str], half: bool) -> None:
         server = self.server_of

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -215,7 +216,8 @@ key = "{KEY}"
 def _usage(asked: Asked, nodes: Sequence[str], pods: Sequence[Mapping[str, Any]]) -> str:
     """Answer a range query with the value 1 at each step, for each node or pod."""
     if "start" not in asked.query:
-        result: list[object] = [{"metric": {}, "value": [float(asked.query.get("time", 0)), "20"]}]
+        said = str(time.time()) if "time()" in asked.query["query"] else "20"
+        result: list[object] = [{"metric": {}, "value": [float(asked.query.get("time", 0)), said]}]
         return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
     start, end = (_seconds(asked.query[name]) for name in ("start", "end"))
     step = float(asked.query["step"].removesuffix("s"))
