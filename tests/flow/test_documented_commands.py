@@ -1,0 +1,116 @@
+"""Every command in the documentation is one that the command line takes; what can be answered here is run as well.
+
+Commands are the lines that begin with ``colocate`` in blocks of code. What changes a cluster's stream jobs, stays up or
+names what is the reader's own (words in capitals) is held against its parser alone.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import typer
+
+from jobs.cli.examples import commands
+from jobs.cli.main import app
+from tests.support.town import Town, node, town
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = {"commands.md", "http.md", "metrics.md"}
+PAGES = [ROOT / "README.md", *sorted(each for each in (ROOT / "docs").glob("*.md") if each.name not in GENERATED)]
+COMMANDS = dict(commands(typer.main.get_command(app)))
+#: Options of the root, before a command.
+ROOT_OPTIONS = {"-v", "--verbose"}
+#: What a stand-in of a cluster can answer.
+RUN = {
+    *("collect", "learn", "import", "doctor", "recommend", "interference", "functions", "nodes", "decisions"),
+    *("export openmetrics", "hpa place", "hpa apply"),
+}
+#: What stands for the reader's own names.
+OWN = {"JOB": "ex", "REGION": "0"}
+INTENTS = re.compile(r"```yaml\n(path: projects/.*?)```", re.DOTALL)
+
+
+def documented() -> Iterator[tuple[str, list[str]]]:
+    """Yield each command with its page, as words, the leading ``colocate`` left out; optional words are left out too."""
+    for page in PAGES:
+        fenced = False
+        for line in page.read_text(encoding="utf-8").splitlines():
+            fenced ^= line.lstrip().startswith("```")
+            if not (fenced or line.startswith("    ")):
+                continue
+            for each in line.split(" && "):
+                if each.strip().startswith("colocate "):
+                    yield page.name, shlex.split(re.sub(r"\[[^]]*\]", "", each), comments=True)[1:]
+
+
+def command(words: list[str]) -> tuple[str, list[str]]:
+    """Return the command of *words* and its arguments."""
+    words = [each for each in words if each not in ROOT_OPTIONS]
+    text = f"{' '.join(words)} "
+    name = max((each for each in COMMANDS if text.startswith(f"{each} ")), key=len, default="")
+    return name, words[len(name.split()) :]
+
+
+DOCUMENTED = list(documented())
+
+
+@pytest.mark.parametrize(("page", "words"), DOCUMENTED, ids=[" ".join(words) for _, words in DOCUMENTED])
+def test_a_documented_command_is_one_that_its_parser_takes(page: str, words: list[str]) -> None:
+    name, arguments = command(words)
+    if not name:
+        known = {option for each in typer.main.get_command(app).params for option in each.opts}
+        assert words[0] in known, f"{page}: no such command"
+        return
+    COMMANDS[name].make_context(name, [OWN.get(each, each) for each in arguments])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """A cluster of stand-ins, and beside its settings the files that the documentation names."""
+    home = tmp_path_factory.mktemp("documented")
+    with town(home, records=300) as made:
+        at = datetime.now(UTC) - timedelta(hours=2)
+        rows = [f"a{n},guest/x,{(at + timedelta(seconds=n)).isoformat()},{(at + timedelta(seconds=n + 0.5)).isoformat()}"
+                for n in range(20)]  # fmt: skip
+        for name in ("history.csv", "h.csv"):
+            (home / name).write_text("\n".join(["activation_id,function,start,end", *rows, ""]))
+        (home / "profiles.csv").write_text("function,cpu_cores\nguest/x,0.5\n")
+        listed = {"apiVersion": "v1", "kind": "List", "items": [{"kind": "Node", "apiVersion": "v1", **node("n0")}]}
+        for name in ("nodes.yaml", "edge.yaml", "hub.yaml"):
+            (home / name).write_text(json.dumps(listed))
+        (home / "deploy").symlink_to(ROOT / "deploy")
+        (home / "pod.yaml").symlink_to(ROOT / "deploy" / "samples" / "pod.yaml")
+        [intents] = INTENTS.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+        (home / "intents.yaml").write_text(intents.replace("kind: StatefulSet", "kind: Deployment"))
+        container = {"name": "main", "image": "example"}
+        template = {"metadata": {"labels": {"app": "core"}}, "spec": {"containers": [container]}}
+        spec = {"replicas": 1, "selector": {"matchLabels": {"app": "core"}}, "template": template}
+        manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "core"}, "spec": spec}
+        (home / "manifests.yaml").write_text(json.dumps(manifest))
+        assert made.colocate("collect").returncode == 0
+        assert made.colocate("learn").returncode == 0
+        yield made
+
+
+def answerable() -> Iterator[list[str]]:
+    """Yield each command that is run: once, and without names that are the reader's own."""
+    for words in {tuple(words): list(words) for _, words in DOCUMENTED}.values():
+        if command(words)[0] in RUN and not any(re.fullmatch("[A-Z]+", each) for each in words):
+            yield words
+
+
+@pytest.mark.parametrize("words", list(answerable()), ids=" ".join)
+def test_a_documented_command_does_what_it_is_for(words: list[str], place: Town) -> None:
+    done = place.colocate(*words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    if words[-2:] == ["-o", "json"]:
+        json.loads(done.stdout)
+
+
+def test_most_of_the_documentation_is_run() -> None:
+    assert len(list(answerable())) > 20
