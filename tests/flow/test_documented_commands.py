@@ -1,7 +1,7 @@
 """Every command in the documentation is one that the command line takes; what can be answered here is run as well.
 
-Commands are the lines that begin with ``colocate`` in blocks of code. What changes a cluster's stream jobs, stays up or
-names what is the reader's own (words in capitals) is held against its parser alone.
+Commands are the lines that begin with ``colocate`` in blocks of code. What changes a cluster's stream jobs, stays up
+or names what is the reader's own (words in capitals) is held against its parser alone.
 """
 
 import json
@@ -35,7 +35,7 @@ INTENTS = re.compile(r"```yaml\n(path: projects/.*?)```", re.DOTALL)
 
 
 def documented() -> Iterator[tuple[str, list[str]]]:
-    """Yield each command with its page, as words, the leading ``colocate`` left out; optional words are left out too."""
+    """Yield each command with its page: its words without the leading ``colocate`` and without optional ones."""
     for page in PAGES:
         fenced = False
         for line in page.read_text(encoding="utf-8").splitlines():
@@ -74,8 +74,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     home = tmp_path_factory.mktemp("documented")
     with town(home, records=300) as made:
         at = datetime.now(UTC) - timedelta(hours=2)
-        rows = [f"a{n},guest/x,{(at + timedelta(seconds=n)).isoformat()},{(at + timedelta(seconds=n + 0.5)).isoformat()}"
-                for n in range(20)]  # fmt: skip
+        times = [at + timedelta(seconds=number) for number in range(20)]
+        length = timedelta(seconds=0.5)
+        rows = [f"a{n},guest/x,{t.isoformat()},{(t + length).isoformat()}" for n, t in enumerate(times)]
         for name in ("history.csv", "h.csv"):
             (home / name).write_text("\n".join(["activation_id,function,start,end", *rows, ""]))
         (home / "profiles.csv").write_text("function,cpu_cores\nguest/x,0.5\n")
