@@ -1,6 +1,6 @@
 """Write, then act: what the one consumer does where writes fail, conflict, or are not needed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 import pytest
@@ -9,7 +9,7 @@ from jobs.regions.boards import Boards
 from jobs.regions.consumer import MARKS, Consumer
 from jobs.regions.inbox import Gone, Inbox, Listed, Recheck, Seen
 from jobs.regions.resources import Conflict, Resource
-from pipeline.errors import Permanent, Temporary
+from pipeline.errors import BadInput, Permanent, Temporary
 from rules.regions.events import CheckpointDone, Event, OperatorReset, ResetDone
 from rules.regions.health import Health
 from rules.regions.region import Region, RegionSpec, RegionStatus, State, Trigger
@@ -460,3 +460,47 @@ def test_a_region_whose_trigger_changes_drains_as_the_new_one_says() -> None:
     assert world.settle(6.0).state is State.PROCESSING
     assert world.settle(1.0).state is State.DRAINING
     assert notification(world) == ("triggerDrain", "seqId=1")
+
+
+def test_a_list_forgets_what_is_not_in_it_and_keeps_what_it_cannot_read() -> None:
+    """After a watch that broke off too long ago (410), a list tells what became of the regions meanwhile."""
+    world = draining()
+    world.inbox.watched(Listed([], frozenset({"j-cr0"})))
+    world.settle()
+    assert set(world.consumer.shown) == {0}
+    world.inbox.watched(Listed([], frozenset()))
+    world.settle()
+    assert world.consumer.regions == {}
+
+
+def test_a_status_that_cannot_be_read_stops_its_region_until_somebody_mends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = draining()
+    good = world.server.stored[0].status
+    world.server.change(0, msgspec.structs.replace(good, current_seq_id=9))  # another version, by somebody else
+    read = world.server.region
+
+    def unreadable(name: str) -> Resource:
+        raise BadInput(f"ConsistentRegion {name}: status.currentSeqID: 9 is odd")
+
+    monkeypatch.setattr(world.server, "region", lambda name: unreadable(name) if world.time < 60.0 else read(name))
+    monkeypatch.setattr(world.server, "write", refuses_then(world.server.write, lambda: world.time < 60.0))
+    world.play(CheckpointDone(0, 1), CheckpointDone(1, 1))
+    writes = len(world.server.writes)
+    for _ in range(5):
+        assert world.settle(10.0).state is State.DRAINING
+    assert len(world.server.writes) == writes
+    world.settle(20.0)
+    assert (world.state, notification(world)) == (State.RESETTING, ("triggerReset", "seqId=0;resetAttempt=0"))
+
+
+def refuses_then(write: Callable[..., str], while_: Callable[[], bool]) -> Callable[..., str]:
+    """A write that conflicts for as long as *while_* holds."""
+
+    def refused(*arguments: object) -> str:
+        if while_():
+            raise Conflict("kubernetes", "status_409", "conflict")
+        return write(*arguments)
+
+    return refused

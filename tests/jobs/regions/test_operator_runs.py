@@ -1,5 +1,7 @@
 """The operator against a server that is written to, with PEs that answer over UDP and REST."""
 
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,12 +38,19 @@ def completed(job: Job, seq: int, index: int = 0, seconds: float = 30.0) -> None
     wait_for(lambda: job.status(index).get("lastCompletedSeqID", 0) >= seq, seconds, what=f"drain {seq}")
 
 
+def of_operators() -> set[str]:
+    """What runs of operators in this process."""
+    names = {"lease", "messenger", "consumer", "web"}
+    return {each.name for each in threading.enumerate() if each.name in names or "watch" in each.name}
+
+
 def test_a_job_starts_clean_and_drains(client: KubernetesClient, tmp_path: Path) -> None:
     job, port = Job(client, "j", [region()], tmp_path), free_udp_port()
     assert job.apply() == ["created", "created", "created"]
     assert job.apply() == ["unchanged", "unchanged"]
     job.run_pes()
     running = Running(client, job, port).listening()
+    assert of_operators() >= {"lease", "messenger", "consumer", "web"}
     with simulated(job, running, port, Manner(blocking=frozenset({1}))) as (simulator, _):
         completed(job, 5)
         assert all(pe.checkpoints[0] >= {1, 2, 3, 4, 5} for pe in simulator.pes.values())
@@ -50,6 +59,11 @@ def test_a_job_starts_clean_and_drains(client: KubernetesClient, tmp_path: Path)
     running.stop()
     assert running.ended is True
     assert job.send("GET", f"{paths.leases('default')}/{paths.operator_name('j')}")["spec"]["holderIdentity"] == ""
+    # All that was begun is ended: threads, ports and, by the lease that is free, what another waits for.
+    wait_for(lambda: not of_operators(), what=f"the end of {of_operators()}")
+    for listened in running.ports:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", listened), timeout=5)
 
 
 def test_drains_complete_where_datagrams_are_lost_doubled_and_late(client: KubernetesClient, tmp_path: Path) -> None:
