@@ -51,13 +51,13 @@ class Installed:
         self.objects = {(each["kind"], each["metadata"]["name"]): each for each in documents}
 
     def apply(self, documents: Sequence[dict[str, Any]]) -> None:
-        """Create objects; kinds and the namespace may be there already."""
+        """Create objects; kinds and the namespace may be there already. The namespace stays: nobody empties it here."""
         for each in documents:
-            path = PATHS[each["kind"]]
-            if each["kind"] in ("Namespace", "CustomResourceDefinition"):
+            path, name = PATHS[each["kind"]], each["metadata"]["name"]
+            if each["kind"] == "Namespace":
                 status, answer = self.cluster.call("POST", path, each)
-                assert status in (201, 409), (each["metadata"]["name"], answer)
-            else:
+                assert status in (201, 409), (name, answer)
+            elif each["kind"] != "CustomResourceDefinition" or self.cluster.call("GET", f"{path}/{name}")[0] == 404:
                 self.cluster.create(path, each)
 
     def container(self, kind: str, name: str) -> dict[str, Any]:
