@@ -51,7 +51,7 @@ class Installed:
         self.objects = {(each["kind"], each["metadata"]["name"]): each for each in documents}
 
     def apply(self, documents: Sequence[dict[str, Any]]) -> None:
-        """Create objects; kinds and the namespace may be there already. The namespace stays: nobody empties it here."""
+        """Create objects; kinds and the namespace may be there already. The namespace stays, as nobody empties it."""
         for each in documents:
             path, name = PATHS[each["kind"]], each["metadata"]["name"]
             if each["kind"] == "Namespace":
