@@ -91,7 +91,7 @@ def _region(given: Mapping[str, Any], where: str) -> RegionSpec:
             raise BadInput(f"{where}.{key}: unknown; there are {', '.join(RegionSpec.__struct_encode_fields__)}")
     index = given.get("regionIndex")
     known = {
-        **({"logicalIndex": index} if isinstance(index, int) else {}),
+        **({"logicalIndex": index} if type(index) is int else {}),
         "numStartOperators": len(starts) if isinstance(starts, Mapping) and starts else 1,
         **given,
     }

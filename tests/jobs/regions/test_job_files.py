@@ -57,6 +57,7 @@ def test_regions_of_one_index_take_the_larger_of_each_number(tmp_path: Path) -> 
         ([{**DRIVEN, "operatorsToTriggerMap": {"Src": False}}], "spec.consistentRegions[0].operatorsToTriggerMap: "),
         ([{**PERIODIC, "drainTimout": 3}], "spec.consistentRegions[0].drainTimout: unknown"),
         ([{**PERIODIC, "regionIndex": 0.5}], "spec.consistentRegions[0].regionIndex: expected `int`"),
+        ([{**PERIODIC, "regionIndex": True}], "spec.consistentRegions[0].regionIndex: expected `int`"),
         ([{**PERIODIC, "pesInRegion": [0, 10**25]}], f"spec.consistentRegions[0].pesInRegion: {10**25} is above"),
         ([{**PERIODIC, "logicalIndex": -4}], "spec.consistentRegions[0].logicalIndex: -4 is below 0"),
         ([{**PERIODIC, "maxConsecutiveResetAttempts": 10**30}], "spec.consistentRegions[0].maxConsecutiveResetAtt"),
