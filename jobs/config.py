@@ -9,7 +9,7 @@ import re
 import tomllib
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -242,6 +242,15 @@ class HostsSettings(Group):
     )
 
 
+class LogSettings(Group):
+    form: Literal["json", "console"] = Field(
+        "json", description="json: an object a line, for programs; console: a line for people"
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least of what runs for long logs; a command logs warnings, with `--verbose` this"
+    )
+
+
 class RegionsSettings(Group):
     follow: bool = Field(True, description="list consistent regions, while serving every ten seconds")
     manage: bool = Field(False, description="while serving, run an operator for each job with consistent regions")
@@ -350,6 +359,7 @@ class Settings(BaseSettings):
     disks: DiskSettings = DiskSettings()
     regions: RegionsSettings = RegionsSettings()
     replica: ReplicaSettings = ReplicaSettings()
+    log: LogSettings = LogSettings()
 
     @classmethod
     def settings_customise_sources(

@@ -24,11 +24,13 @@ Cluster = Annotated[str | None, typer.Option("--cluster", help="name of the clus
 
 
 def settings(context: typer.Context) -> "Settings":
-    """Read the settings that the command was given."""
-    from jobs import config
+    """Read the settings that the command was given, and log as they say."""
+    from jobs import config, logs
 
-    root = context.find_root().obj
-    return config.load(root if isinstance(root, Path) else None)
+    root = context.find_root()
+    held = config.load(root.obj if isinstance(root.obj, Path) else None)
+    logs.configure(logs.LEVELS[held.log.level if root.params.get("verbose") else "warning"], held.log.form)
+    return held
 
 
 def utc_now() -> datetime:

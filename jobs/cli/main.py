@@ -84,11 +84,9 @@ def _logged(run: Callable[..., object], verbose: bool) -> Callable[..., object]:
     """Set up the log when a command runs, and not when only its help is asked for: that import takes long."""
 
     def command(*given: object, **named: object) -> object:
-        import logging
-
         from jobs import logs
 
-        logs.configure(logging.INFO if verbose else logging.WARNING)
+        logs.configure(logs.LEVELS["info" if verbose else "warning"])
         return run(*given, **named)
 
     return command

@@ -193,21 +193,21 @@ def serve(
     cluster: _CLUSTER = None,
 ) -> None:
     """Run the operator of one job: one acts, others wait for its lease."""
-    import logging
-
     from jobs import logs
     from jobs.ending import on_signals
     from jobs.regions.operator import Operator, Options
     from jobs.regions.told import Told
 
-    levels = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
-    logs.configure(levels.get(os.environ.get("STREAMS_LOG_LEVEL", "info").lower(), logging.INFO))
     try:
         pe_address.format(job=job, pe=0, namespace=namespace, high=0, low=1)
     except (KeyError, IndexError, ValueError):
         raise BadInput(
             f"--pe-address: {pe_address!r}: only {{job}}, {{pe}}, {{namespace}}, {{high}}, {{low}}"
         ) from None
+    client = _client(context, cluster, timeout=min(4.0, lease / 4))
+    levels = {**logs.LEVELS, "warn": logs.LEVELS["warning"]}
+    level = levels.get(os.environ.get("STREAMS_LOG_LEVEL", "info").lower(), logs.LEVELS["info"])
+    logs.configure(level, settings(context).log.form)
     options = Options(
         job=job,
         namespace=namespace,
@@ -220,7 +220,7 @@ def serve(
         lease_seconds=lease,
         told=Told(regions, job_id, generation),
     )
-    operator = Operator(_client(context, cluster, timeout=min(4.0, lease / 4)), options)
+    operator = Operator(client, options)
     on_signals(operator.stop)
     raise typer.Exit(DONE if operator.run() else PARTLY)
 

@@ -68,14 +68,14 @@ class Admission:
             raise
         except Exception as error:  # such as one field of an unknown form, or nesting that is too deep
             uid = uid_of(body)
-            self._open("malformed_review", error)
+            self._open("malformed_review", error, uid)
             return allow(uid)
         if not request.creates_pod:
             return allow(request.uid)
         try:
             return self._decided(request)
         except Exception as error:
-            self._open(_cause(error), error)
+            self._open(_cause(error), error, request.uid)
             return allow(request.uid)
 
     def _overloaded(self, body: bytes) -> bytes:
@@ -93,9 +93,10 @@ class Admission:
             self._tally.lost(1)
         return answer
 
-    def _open(self, cause: str, error: Exception) -> None:
+    def _open(self, cause: str, error: Exception, uid: str) -> None:
         self._tally.failed(cause)
-        _log.error("admitted unchanged after an error", cause=cause, error=f"{type(error).__name__}: {error}")
+        said = f"{type(error).__name__}: {error}"
+        _log.error("admitted unchanged after an error", request_id=uid, cause=cause, error=said)
 
 
 def _cause(error: Exception) -> str:

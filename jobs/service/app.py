@@ -18,6 +18,7 @@ from jobs.service.decide import Decide, Decided, Keep
 from jobs.service.disks import answers as disks
 from jobs.service.disks.desk import DiskDesk
 from jobs.service.disks.extender import Company, Plans
+from jobs.service.ids import RequestIds
 from jobs.service.intents import answers as intents
 from jobs.service.intents.paths import WithoutVersion
 from jobs.service.intents.stored import Intents
@@ -99,4 +100,5 @@ def create_app(parts: Parts) -> Starlette:
         replicas=parts.replicas,
         open_admission=parts.open_admission,
     )
-    return Starlette(routes=routes, middleware=[guard, Middleware(WithoutVersion)], exception_handlers=HANDLERS)
+    layers = [Middleware(RequestIds), guard, Middleware(WithoutVersion)]
+    return Starlette(routes=routes, middleware=layers, exception_handlers=HANDLERS)

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from jobs.service import ids
 from pipeline.errors import BadInput
 
 MEDIA_TYPE = "application/problem+json"
@@ -47,7 +48,7 @@ async def _bad_input(_request: Request, error: Exception) -> Response:
 
 async def _internal(request: Request, error: Exception) -> Response:
     _log.error("request failed", path=request.url.path, error=f"{type(error).__name__}: {error}")
-    return problem(500, "an internal error was logged")
+    return problem(500, "an internal error was logged", ids.current())
 
 
 #: For `Starlette(exception_handlers=...)`.

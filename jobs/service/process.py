@@ -301,7 +301,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     logs.configure()
     try:
-        run(load(given.config), socket.socket(fileno=given.descriptor), given.directory, given.slot)
+        settings = load(given.config)
+        logs.configure(logs.LEVELS[settings.log.level], settings.log.form)
+        run(settings, socket.socket(fileno=given.descriptor), given.directory, given.slot)
     except ColocationError as error:
         print(f"colocate: {error}", file=sys.stderr)  # noqa: T201
         return 2

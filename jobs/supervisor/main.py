@@ -48,7 +48,7 @@ _LAST_FLUSH = 10.0
 
 def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> int:
     """Serve until SIGTERM, SIGINT or SIGHUP; returns the exit code. Raises `BadInput` before anything starts."""
-    logs.configure()
+    logs.configure(logs.LEVELS[settings.log.level], settings.log.form)
     admitted(settings)
     context_of(settings.serve)
     schedule = schedule and settings.schedule.built_in and settings.replica.writer is None
