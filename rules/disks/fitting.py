@@ -94,6 +94,8 @@ def fit(given: Offer, requests: tuple[CapacityRequest, ...], budget: Budget) -> 
             full[numbers] = True
     if reasons and 1 < len(requests) <= SEARCHED:
         reasons = _searched(given, requests, reasons, chosen, budget)
+    elif len(requests) > SEARCHED:
+        reasons = {node: f"{why} (first fit alone: more than {SEARCHED} volumes)" for node, why in reasons.items()}
     chosen[:, list(reasons)] = -1
     return chosen, given.dead(reasons)
 

@@ -348,6 +348,17 @@ def test_what_others_require_is_required_whatever_the_pod_itself_would_like():
     assert said(found) == ("REJECTED", {}, {"ac-d9"}, [])
 
 
+def test_more_volumes_than_are_searched_for_are_placed_by_first_fit_and_a_refusal_says_so():
+    """Nine volumes of 1 GiB fit one after the other; a ninth of 4 does not, and nothing else is tried."""
+    names = [f"c{number}" for number in range(9)]
+    state = [capacity("ac-a", "HDDLVG", 9), *(claim(name, "hddlvg", 1) for name in names)]
+    assert planned(pod(claims=names), state).plan == {"n1": dict.fromkeys(names, "ac-a")}
+    failed = planned(pod(claims=names), [*state, claim("c8", "hddlvg", 4)]).failed
+    assert failed["n1"].endswith(
+        "c8 needs 4 GiB of HDDLVG, largest usable 1 GiB (first fit alone: more than 8 volumes)"
+    )
+
+
 def test_whatever_a_search_may_cost_a_preference_turns_no_feasible_pod_away():
     """Volumes of 3, 4, 5 and 6 in groups of 9 and 9: only 3 + 6 and 4 + 5 fit, and only on both together."""
     names = [f"c{size}" for size in (3, 4, 5, 6)]
