@@ -28,7 +28,7 @@ class Options:
     prior_sd: float = 1.0  #: light ridge: standard deviation of a slowdown beforehand
     stretch: bool = True  #: exposures corrected for the time that the slowdown itself adds
     pseudo: float = 4.0  #: coefficients that a control group's variance beforehand is worth
-    common_sd: float = 0.06  #: standard deviation of an error that all slowdowns of one victim share
+    common_sd: float = 0.015  #: standard deviation of an error that all slowdowns of one victim share
     blocks: int = 24  #: time blocks of the clustered errors over the window
     iterations: int = 25  #: Gauss-Newton steps at most
     tolerance: float = 0.02  #: a step below this share of each standard error ends them

@@ -10,7 +10,8 @@ from tests.support.browser import browser
 from tests.support.served_demo import Demo, ask, enrich, serving
 
 
-@pytest.fixture(scope="session")
+# Of a module: while it lives, its thread has a running event loop, which tests of others do not expect.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     with browser() as found:
         yield found

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from jobs.demo.run import pod
 from tests.support.browser import ZONE, Seen, needs_chromium, visiting
@@ -212,12 +212,18 @@ def test_decisions_are_those_of_the_history_the_newest_first(demo: Demo, page: P
         sum(stored[0][2] in name for _, _, name, *_ in stored)
     )
     # A stored one tells what its record holds: these were made up without reasons.
-    page.locator("#decision-rows button").first.click()
-    told = page.locator("#decision-rows .details").first
+    told = opened(page)
     expect(told).to_contain_text("The record holds no reasons.")
     expect(told).to_contain_text("Nodes, the best of 2 first:")
     expect(told.locator("li").nth(1)).to_contain_text("last")
     page.fill("#decisions-search", "")
+
+
+def opened(page: Page) -> Locator:
+    """Ask for the reasons of the decision that is the first now; return where they stand, whatever comes above it."""
+    row = page.locator("#decision-rows button").first.get_attribute("aria-controls")
+    page.locator(f"#decision-rows button[aria-controls='{row}']").click()
+    return page.locator(f"[id='{row}']")
 
 
 def test_a_decision_tells_its_reasons_and_keeps_telling_them_when_the_page_is_refreshed(
@@ -225,9 +231,10 @@ def test_a_decision_tells_its_reasons_and_keeps_telling_them_when_the_page_is_re
 ) -> None:
     newest = httpx.get(f"{demo.url}/v1/decisions?limit=1").json()["items"][0]["decision"]
     reasons = httpx.get(f"{demo.url}/v1/decisions/{newest}").json()["document"]["reasons"]
-    toggle = page.locator("#decision-rows button").first
+    # By its id: decisions that are stored only now come to stand above it.
+    toggle = page.locator(f"#decision-rows button[aria-controls='why-{newest}']")
     toggle.click()
-    told = page.locator("#decision-rows .details").first
+    told = page.locator(f"[id='why-{newest}']")
     for reason in reasons:
         expect(told).to_contain_text(reason["sentence"])
     assert toggle.get_attribute("aria-expanded") == "true"
@@ -326,8 +333,7 @@ def test_it_is_accessible_asks_nobody_else_and_fits_a_narrow_screen(demo: Demo, 
         page.click("#example")
         page.keyboard.press("Control+Enter")
         expect(page.locator("#answer .reasons")).to_be_visible()
-        page.locator("#decision-rows button").first.click()
-        expect(page.locator("#decision-rows .details li").first).to_be_visible()
+        expect(opened(page).locator("li").first).to_be_visible()
         assert fresh.violations() == []
         assert brightness(page) > 600
         picture(page, "light")
