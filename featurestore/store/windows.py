@@ -15,7 +15,7 @@ from pipeline.columns import METRICS
 from pipeline.records import Window
 
 #: The usage of pods that learning looks at.
-_USAGE = tuple(metric for metric in METRICS["pod"] if metric not in ("cpu_pressure", "io_pressure"))
+USAGE = tuple(metric for metric in METRICS["pod"] if metric not in ("cpu_pressure", "io_pressure"))
 
 #: Rows that one read copies.
 PART = 250_000
@@ -73,22 +73,22 @@ def copy(store: Store, cluster: str, span: Window, part: int = PART) -> Mapping[
 
 def begin(con: DuckDBPyConnection, cluster: str, span: Window, part: int = PART) -> Copied:
     """Copy of *span* what one transaction should, for those who have other things to read in it too."""
-    slices = {name: _slices(con, name, cluster, span, part) for name in _LARGE}
+    cuts = {name: slices(con, name, cluster, span, part) for name in LARGE}
     tables = {
         "placements": queries.placements(con, cluster, span.since, span.until),
         "nodes": queries.nodes(con, cluster, span.since, span.until),
         "declared": queries.declared_profiles(con, cluster),
         "workflows": queries.workflows(con, cluster),
     }
-    if all(len(cuts) == 1 for cuts in slices.values()):
-        tables |= {name: read(con, cluster, span) for name, read in _LARGE.items()}
-    return Copied(span, tables, slices)
+    if all(len(own) == 1 for own in cuts.values()):
+        tables |= {name: read(con, cluster, span) for name, read in LARGE.items()}
+    return Copied(span, tables, cuts)
 
 
 def rest(store: Store, cluster: str, begun: Copied) -> Mapping[str, pa.Table]:
     """Return the tables of `copy`: those that were *begun* with, and the large ones slice by slice."""
     found = dict(begun.tables)
-    for name, read in _LARGE.items():
+    for name, read in LARGE.items():
         if name in found:
             found[name] = _encoded(found[name])
             continue
@@ -101,24 +101,25 @@ def _sliced(read: _Read, cluster: str, span: Window, con: DuckDBPyConnection) ->
     return read(con, cluster, span)
 
 
-def _activations(con: DuckDBPyConnection, cluster: str, span: Window) -> pa.Table:
+def activations(con: DuckDBPyConnection, cluster: str, span: Window) -> pa.Table:
+    """Copy the runs that started in *span*: activations, and drains of consistent regions as runs of their region."""
     found = queries.activations(con, cluster, span.since, span.until)
     drains = regions.drains(con, cluster, span.since, span.until).cast(found.schema)
     return pa.concat_tables([found, drains]).drop_columns(list(_UNUSED))
 
 
 def _usage(con: DuckDBPyConnection, cluster: str, span: Window) -> pa.Table:
-    return queries.usage(con, cluster, "pod", span.since, span.until, _USAGE)
+    return queries.usage(con, cluster, "pod", span.since, span.until, USAGE)
 
 
 #: What may be more than one transaction should copy.
-_LARGE: Mapping[str, _Read] = {
-    "activations": _activations,
+LARGE: Mapping[str, _Read] = {
+    "activations": activations,
     "usage": _usage,
 }
 
 
-def _slices(con: DuckDBPyConnection, table: str, cluster: str, span: Window, part: int) -> list[Window]:
+def slices(con: DuckDBPyConnection, table: str, cluster: str, span: Window, part: int = PART) -> list[Window]:
     """Cut *span* at full minutes into slices of about *part* rows of *table*; one slice where there are few."""
     time = _TIMES[table]
     rows = con.execute(

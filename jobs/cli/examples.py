@@ -31,6 +31,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "demo": ("demo", "demo --serve --port 8080", "demo --directory kept"),
     "simulate": ("simulate", "simulate --policy advised --policy least-loaded -o json"),
     "export openmetrics": ("export openmetrics history", "export openmetrics history --since 2026-05-01T00:00:00Z"),
+    "export parquet": ("export parquet tables", "export parquet tables --cluster edge --since 2026-05-01T00:00:00Z"),
     "regions apply": ("regions apply -f job.yaml", "regions apply -f job.yaml -n streams -o json"),
     "regions list": ("regions list", "regions list --job ex -n streams -o json"),
     "regions show": ("regions show ex 0", "regions show ex 0 -n streams -o yaml"),

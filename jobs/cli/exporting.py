@@ -47,3 +47,30 @@ def openmetrics(
         told=lambda one: typer.echo(f"{one.path}: {one.samples:,} samples"),
     )
     return DONE
+
+
+@_export.command()
+def parquet(
+    context: typer.Context,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="where the tables go; made where it is not there")],
+    cluster: Annotated[list[str] | None, typer.Option("--cluster", help="only this cluster; may be repeated")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="RFC 3339; activations and usage from its day on; default: all")
+    ] = None,
+) -> int:
+    """Write the tables that learning reads as Parquet, in directories by cluster, day and node.
+
+    A day is there as a whole or not at all; exporting again replaces it. Copy DIR to an object store as it is.
+    """
+    from featurestore.store.duck import Store
+    from jobs.exporting.parquet import export
+
+    held = settings(context)
+    export(
+        Store(held.store.path, held.store.deadline),
+        directory,
+        clusters=cluster or (),
+        since=moment("--since", since),
+        told=lambda one: typer.echo(f"{one.path}: {one.rows:,} rows"),
+    )
+    return DONE

@@ -20,7 +20,7 @@ from pipeline.columns import TABLES
 from pipeline.errors import BadInput
 from pipeline.records import Batch, Window
 from tests.pipeline.test_regions_collector import STATUS, listing, resource
-from tests.support.history import BEGIN, TIME, history
+from tests.support.history import BEGIN, TIME, fill, history
 
 NOW = BEGIN + dt.timedelta(hours=36)
 
@@ -35,27 +35,6 @@ def store(settings):
     return Store(settings.store.path, dt.timedelta(seconds=30))
 
 
-def filled(store, given, cluster="c1"):
-    """Put a simulated history into the store through the door that collections use."""
-    n = given.placements.num_rows
-    placements = (
-        given.placements.drop_columns(["last_seen"])
-        .append_column("at", given.placements["ended"])
-        .append_column("named", pa.array([True] * n))
-    )
-    nodes = given.nodes.drop_columns(["valid_to"]).rename_columns({"valid_from": "at"})
-    usage = given.usage.append_column("scope", pa.array(["pod"] * given.usage.num_rows))
-    for name, rows in (
-        ("nodes", nodes),
-        ("placements", placements),
-        ("usage", usage),
-        ("activations", given.activations),
-    ):
-        schema = TABLES[name]
-        batch = Batch(name, rows=rows.select(schema.names).cast(schema), whole=False)
-        ingest(store, cluster, batch, collected=NOW, overlap=dt.timedelta(minutes=10))
-
-
 def pair(snapshot, victim="guest/f0", aggressor="guest/f1"):
     [row] = [
         row
@@ -67,7 +46,7 @@ def pair(snapshot, victim="guest/f0", aggressor="guest/f1"):
 
 def test_from_the_store_to_the_published_snapshot(settings, store):
     given = history(slowdown=0.6)
-    filled(store, given)
+    fill(store, given)
     outcome = learn.run(settings, "c1", now=lambda: NOW, store=store)
     assert outcome.message == ""
     assert outcome.attribution["exact"] == given.activations.num_rows == outcome.activations
@@ -84,7 +63,7 @@ def test_from_the_store_to_the_published_snapshot(settings, store):
 
 
 def test_the_model_records_what_it_was_made_of(settings, store):
-    filled(store, history(slowdown=0.6))
+    fill(store, history(slowdown=0.6))
     first = learn.run(settings, "c1", now=lambda: NOW, store=store)
     later = NOW + dt.timedelta(minutes=15)
     second = learn.run(settings, "c1", now=lambda: later, full=True, store=store)
@@ -131,7 +110,7 @@ def watermark(store, at):
 
 def test_what_activations_used_is_kept_and_learning_again_adds_nothing(settings, store):
     given = history(hours=4)
-    filled(store, given)
+    fill(store, given)
     learn.run(settings, "c1", now=lambda: NOW, store=store)
     kept = used(store)
     assert kept.num_rows == given.activations.num_rows
@@ -158,14 +137,14 @@ def test_usage_that_comes_late_is_filled_in_and_only_then_final(settings, store)
     given = history(hours=4)
     late = BEGIN + dt.timedelta(hours=3)
     early = pa.compute.less_equal(given.usage["at"], pa.scalar(late, TIME))
-    filled(store, replace(given, usage=given.usage.filter(early)))
+    fill(store, replace(given, usage=given.usage.filter(early)))
     watermark(store, late)
     learn.run(settings, "c1", now=lambda: NOW, store=store)
     before = used(store).to_pandas()
     missing = before.cpu_seconds.isna()
     assert (missing == (before.end > late)).all()
     assert missing.any()
-    filled(store, given)
+    fill(store, given)
     watermark(store, NOW)
     learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=15), store=store)
     after = used(store).to_pandas()
@@ -177,10 +156,10 @@ def test_activations_that_come_late_share_with_those_that_are_known(settings, st
     given = history(hours=4)
     whole = learn_alone(settings, given)
     even = pa.array([i % 2 == 0 for i in range(given.activations.num_rows)])
-    filled(store, replace(given, activations=given.activations.filter(even)))
+    fill(store, replace(given, activations=given.activations.filter(even)))
     watermark(store, NOW)
     learn.run(settings, "c1", now=lambda: NOW, store=store)
-    filled(store, given)
+    fill(store, given)
     learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=5), store=store)
     found = used(store)
     assert found["activation_id"].equals(whole["activation_id"])
@@ -191,13 +170,13 @@ def learn_alone(settings, given):
     """What activations used, of a store that had the whole history at once."""
     path = settings.store.path.with_name("other.duckdb")
     other = Store(path)
-    filled(other, given)
+    fill(other, given)
     learn.run(settings, "c1", now=lambda: NOW, store=other)
     return used(other)
 
 
 def test_a_window_that_is_copied_in_slices_is_the_same(settings, store):
-    filled(store, history(hours=8))
+    fill(store, history(hours=8))
     span = Window(BEGIN, NOW)
     whole = windows.copy(store, "c1", span)
     sliced = windows.copy(store, "c1", span, part=700)
@@ -232,7 +211,7 @@ def test_a_snapshot_that_cannot_be_written_is_named(settings, store, tmp_path):
 
 def test_a_model_that_a_person_chose_answers_whatever_is_learned_later(settings, store):
     given = history(hours=4)
-    filled(store, given)
+    fill(store, given)
     first = learn.run(settings, "c1", now=lambda: NOW, store=store)
     second = learn.run(settings, "c1", now=lambda: NOW + dt.timedelta(minutes=15), full=True, store=store)
     choosing.choose(settings, store, "c1", "1", lambda: NOW)
@@ -276,7 +255,7 @@ def drained(store, given, nodes_of_pe="guest/f0", few=3):
         if is_pe:
             row.update(function=None, namespace="streams", labels=labels)
     others = pa.compute.invert(pa.compute.equal(given.activations["function"], nodes_of_pe))
-    filled(
+    fill(
         store,
         replace(
             given,

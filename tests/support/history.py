@@ -6,6 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from featurestore.store.ingest import ingest
+from pipeline.columns import TABLES
+from pipeline.records import Batch
+
 TIME = pa.timestamp("us", tz="UTC")
 BEGIN = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 BEGIN_US = int(BEGIN.timestamp()) * 1_000_000
@@ -187,3 +191,25 @@ def usage(function, node, start, end, where, hours, step=300):
             "value": pa.array(value),
         }
     )
+
+
+def fill(store, given, cluster="c1"):
+    """Put a simulated history into the store through the door that collections use."""
+    n = given.placements.num_rows
+    placements = (
+        given.placements.drop_columns(["last_seen"])
+        .append_column("at", given.placements["ended"])
+        .append_column("named", pa.array([True] * n))
+    )
+    nodes = given.nodes.drop_columns(["valid_to"]).rename_columns({"valid_from": "at"})
+    usage = given.usage.append_column("scope", pa.array(["pod"] * given.usage.num_rows))
+    known = BEGIN + dt.timedelta(hours=36)
+    for name, rows in (
+        ("nodes", nodes),
+        ("placements", placements),
+        ("usage", usage),
+        ("activations", given.activations),
+    ):
+        schema = TABLES[name]
+        batch = Batch(name, rows=rows.select(schema.names).cast(schema), whole=False)
+        ingest(store, cluster, batch, collected=known, overlap=dt.timedelta(minutes=10))
