@@ -23,7 +23,10 @@ def _choose(
     node_type: Ints,
     chance: float,
 ) -> int:
-    """Return the node for a run of *f*: any, the least loaded, or the one with the least believed harm."""
+    """Return the node for a run of *f*: any, the least loaded, or the one with the least believed harm.
+
+    *total* [K] counts the runs that each node was given, whether they run or still wait there.
+    """
     nodes = len(node_type)
     best, least = -1, 1e300
     offset = int(chance * nodes)
@@ -121,7 +124,7 @@ def simulate(
     left, rates = np.zeros(n), np.zeros(n)
     running = np.full((nodes, capacity), -1, np.int64)
     busy = np.zeros(nodes, np.int64)
-    count, total = np.zeros((nodes, functions)), np.zeros(nodes)
+    count, total, given = np.zeros((nodes, functions)), np.zeros(nodes), np.zeros(nodes)
     last, due = np.zeros(nodes), np.full(nodes, 1e300)
     warm = np.full((nodes, functions), -1e300)
     head, tail = np.full(nodes, -1, np.int64), np.full(nodes, -1, np.int64)
@@ -152,6 +155,7 @@ def simulate(
                     end[i] = t
                     count[k, f] -= 1
                     total[k] -= 1
+                    given[k] -= 1
                     warm[k, f] = t
                     in_backend -= int(sharing[f])
                     busy[k] -= 1
@@ -162,8 +166,9 @@ def simulate(
             i = arrived
             arrived += 1
             f = function[i]
-            k = _choose(f, policy, hosts, count, total, capacity, believed, speed, node_type, chance[i, 0])
+            k = _choose(f, policy, hosts, count, given, capacity, believed, speed, node_type, chance[i, 0])
             node[i] = k
+            given[k] += 1
             if tail[k] >= 0:
                 after[tail[k]] = i
             else:

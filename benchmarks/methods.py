@@ -12,6 +12,7 @@ calibration error that chance alone leaves among so few pairs.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +34,25 @@ Ints = NDArray[np.int64]
 _DRAWS, _AT_ONCE = 2000, 5000
 
 
-def methods(world: simulator.World) -> dict[str, Pairs]:
-    """Run *world* and return what each method says of its pairs."""
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was seen of a world, and the fits of all its victims."""
+
+    records: simulator.Records
+    fits: list[VictimFit]
+
+
+def observed(world: simulator.World) -> Observed:
+    """Run *world* and fit its victims."""
     records = simulator.run(world)
+    return Observed(records, fits(records, world.node_type, world.setting.functions))
+
+
+def methods(world: simulator.World, seen: Observed | None = None) -> dict[str, Pairs]:
+    """Return what each method says of the pairs of *world*, of which *seen* was observed."""
+    seen = seen or observed(world)
+    records, fitted = seen.records, seen.fits
     functions = world.setting.functions
-    fitted = fits(records, world.node_type, functions)
     ours = learned(fitted, world.profile)
     sized = (records.end - records.start - records.initialisation) / records.work
     known = learned(fits(records, world.node_type, functions, execution=sized), world.profile)

@@ -28,6 +28,8 @@ Bools = NDArray[np.bool_]
 
 RANDOM, LEAST_LOADED, ADVISED = 0, 1, 2
 RESOURCES = 4
+#: A measured share is the demand and a little more, off by a factor with this standard deviation of its log for good.
+PROFILE_LEAST, PROFILE_ERROR = 0.02, 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def world(seed: int, setting: Setting) -> World:
         interferes=interferes,
         demand=demand,
         sensitivity=sensitivity,
-        profile=(demand + 0.02) * np.exp(draw.normal(0, 0.15, (f, RESOURCES))),
+        profile=(demand + PROFILE_LEAST) * np.exp(draw.normal(0, PROFILE_ERROR, (f, RESOURCES))),
         dominant=dominant,
         work=np.clip(np.exp(draw.normal(np.log(1.2), 0.9, f)), 0.15, 12.0),
         spread=draw.uniform(0.12, 0.45, f),

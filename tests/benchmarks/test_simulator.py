@@ -64,6 +64,19 @@ def test_no_node_runs_more_than_its_capacity():
         assert level.max() <= 4
 
 
+def test_least_loaded_counts_the_runs_that_wait():
+    """Each run went to a node with the fewest runs at its arrival, running or waiting, counted one by one."""
+    found = simulator.run(simulator.world(6, replace(PLAIN, activations=800, nodes=3, capacity=2)))
+    assert (found.wait > 0).mean() > 0.1
+    arrival = found.start - found.wait
+    order = np.argsort(arrival, kind="stable")
+    for place, i in enumerate(order):
+        before = order[:place]
+        there = before[found.end[before] > arrival[i]]
+        counts = np.bincount(found.true_node[there], minlength=3)
+        assert counts[found.true_node[i]] == counts.min()
+
+
 def test_advice_that_is_true_keeps_clashing_functions_apart():
     world = simulator.world(4, Setting(activations=6000, hosts=0))
 
