@@ -23,7 +23,7 @@ from benchmarks import simulator
 from benchmarks.measures import Bools, Floats, Pairs
 from benchmarks.worlds import designs, fits, naive_ratio
 from featurestore.interference.decision import PairTable, weigh
-from featurestore.interference.evidence import Evidence, Options, VictimFit
+from featurestore.interference.evidence import Evidence, Options, Predictions, VictimFit
 from featurestore.interference.groups import FLOOR
 from featurestore.interference.pairs import learn
 from featurestore.interference.transfer import predict
@@ -75,7 +75,7 @@ def methods(world: simulator.World, seen: Observed | None = None) -> dict[str, P
 def learned(fitted: Sequence[VictimFit], profile: Floats) -> PairTable:
     """Return the pair table that the product would learn from the fits of all victims."""
     with threadpool_limits(1):
-        return learn(fitted, profile)
+        return learn(fitted, profile).whole(len(fitted))
 
 
 def naive(records: simulator.Records, node_type: Ints, functions: int) -> Floats:
@@ -117,7 +117,7 @@ def _informed(world: simulator.World, fitted: Sequence[VictimFit]) -> Floats:
     """
     prior = _latent(world)
     with threadpool_limits(1):
-        weighed = weigh(fitted, Options(), prior)
+        weighed = weigh(fitted, Options(), Predictions.of(prior))
     known = np.isfinite(weighed.middle) & np.isfinite(weighed.spread)
     found = prior.ravel().copy()
     score, noise, edge = _score(world)
@@ -125,16 +125,16 @@ def _informed(world: simulator.World, fitted: Sequence[VictimFit]) -> Floats:
     level = stats.norm.ppf((np.arange(_DRAWS) + 0.5) / _DRAWS)
     share, harmless = draw.permutation(np.linspace(0.6, 1.05, _DRAWS)), np.abs(draw.normal(0, 0.012, _DRAWS))
     most = float(np.mean([(score + noise * draw.normal(size=score.shape)).max() for _ in range(20)]))
-    rows = np.flatnonzero(known)
+    rows, place = np.flatnonzero(known), weighed.pairs.victim * len(prior) + weighed.pairs.aggressor
     for first in range(0, len(rows), _AT_ONCE):
         part = rows[first : first + _AT_ONCE]
-        drawn = score.ravel()[part, None] + noise * level
+        drawn = score.ravel()[place[part], None] + noise * level
         above = np.clip((drawn - edge) / (most - edge), 0.0, 1.0)
         slowdown = np.where(drawn >= edge, 0.11 + 0.9 * above * share, harmless)
         variance = (weighed.spread[part] * weighed.groups.widening) ** 2 + FLOOR**2
         gap = np.square(np.log1p(slowdown) - weighed.middle[part, None]) / variance[:, None]
         likely = np.exp(-0.5 * (gap - gap.min(axis=1, keepdims=True)))
-        found[part] = (likely * (drawn >= edge)).sum(axis=1) / likely.sum(axis=1)
+        found[place[part]] = (likely * (drawn >= edge)).sum(axis=1) / likely.sum(axis=1)
     return found
 
 
@@ -153,5 +153,5 @@ def _told(world: simulator.World, ours: PairTable) -> Floats:
     functions = world.setting.functions
     seen = (ours.effective_overlaps > 0).reshape(functions, functions)
     odds = np.where(seen, np.where(world.interferes, 6.0, -6.0), np.nan)
-    found = predict(Evidence(odds, seen.astype(np.float64)), world.profile, world.setting.interfering)
-    return np.full(functions * functions, np.nan) if found is None else found.ravel()
+    found = predict(Evidence.of(odds, seen.astype(np.float64)), world.profile, world.setting.interfering)
+    return np.full(len(ours.victim), np.nan) if found is None else found.at(ours.victim, ours.aggressor)

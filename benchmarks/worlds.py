@@ -97,7 +97,7 @@ def pair_table(
     """Return the pair table that the product would learn."""
     found = fits(records, node_type, functions, options, execution)
     with threadpool_limits(1):
-        return learn(found, profiles, options)
+        return learn(found, profiles, options).whole(functions)
 
 
 def naive_ratio(design: VictimDesign) -> Floats:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
@@ -34,14 +35,16 @@ class Classes:
     scores: Mapping[str, Mapping[str, float]]
 
 
-def effects(probability: Floats, dominant: Sequence[str]) -> Floats:
+def effects(probability: sparse.coo_matrix, dominant: Sequence[str]) -> Floats:
     """Return what each function suffers from, and does to, functions of each dominant resource [F, 8].
 
-    *probability* [F, F] victim by aggressor of interfering, NaN where not known; *dominant* "" where not measured. A
-    function's own class takes no part in its own row. NaN where it met none of that resource.
+    *probability* [F, F] victim by aggressor of interfering, where it is known, zeros included; *dominant* "" where
+    not measured. A function's own class takes no part in its own row. NaN where it met none of that resource.
     """
-    known = np.isfinite(probability) & ~np.eye(len(probability), dtype=bool)
-    values = np.where(known, probability, 0.0)
+    apart = probability.row != probability.col
+    at = (probability.row[apart], probability.col[apart])
+    values = sparse.csr_matrix((probability.data[apart], at), shape=probability.shape)
+    known = sparse.csr_matrix((np.ones(len(at[0])), at), shape=probability.shape)
     of = np.array([[name == resource for resource in RESOURCES] for name in dominant], float).reshape(-1, 4)
     sums = np.concatenate([values @ of, values.T @ of], axis=1)
     counts = np.concatenate([known @ of, known.T @ of], axis=1)

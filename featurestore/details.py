@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from featurestore.columnar import TEXT, named
-from featurestore.exposure.kernels import Floats
+from featurestore.exposure.kernels import Floats, Ints
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference.comparison import compare
 from featurestore.interference.decision import PairTable
-from featurestore.interference.evidence import VictimFit
+from featurestore.interference.evidence import Told
 from featurestore.runs import Runs
 
 _NUMBER = pa.float64()
@@ -49,22 +49,19 @@ def empty() -> dict[str, pa.Table]:
     return {name: schema.empty_table() for name, schema in DETAILS.items()}
 
 
-def fitted(
-    functions: pa.Array, node_types: pa.Array, fits: Sequence[VictimFit], table: PairTable
-) -> dict[str, pa.Table]:
+def fitted(functions: pa.Array, node_types: pa.Array, fits: Sequence[Told], table: PairTable) -> dict[str, pa.Table]:
     """Return `pair_evidence`, `fits` and `base_times` of *fits*, one a function in order, and the *table* of them."""
     if not fits:
         return {name: DETAILS[name].empty_table() for name in ("pair_evidence", "fits", "base_times")}
-    kept = np.flatnonzero(table.effective_overlaps > 0)
-    victim, aggressor = table.victim[kept], table.aggressor[kept]
+    kept = np.flatnonzero(table.effective_overlaps > 0)  # of those that met, the same pairs in the same order
+    met = np.concatenate([fit.effective_overlaps > 0 for fit in fits])
 
     def of_pairs(name: str) -> pa.Array:
-        whole: Floats = np.stack([getattr(fit, name) for fit in fits])
-        return _known(whole[victim, aggressor])
+        return _known(np.concatenate([getattr(fit, name) for fit in fits])[met])
 
     evidence = {
-        "victim": named(victim, functions),
-        "aggressor": named(aggressor, functions),
+        "victim": named(table.victim[kept], functions),
+        "aggressor": named(table.aggressor[kept], functions),
         "estimate": of_pairs("slowdown"),
         "error": of_pairs("se"),
         "inflation": of_pairs("inflation"),
@@ -93,12 +90,13 @@ def fitted(
     }
 
 
-def compared(runs: Runs, exposure: Exposure, fits: Sequence[VictimFit]) -> dict[str, pa.Table]:
+def compared(runs: Runs, exposure: Exposure, fits: Sequence[Told]) -> dict[str, pa.Table]:
     """Return `controls` and `comparisons` of a full fit: *fits* of all functions of *runs*, in order."""
     f, kinds = len(runs.functions), len(runs.node_types)
-    slowdown, base = np.full((f, f), np.nan), np.full((f, kinds + 1), np.nan)
+    base = np.full((f, kinds + 1), np.nan)
+    learned: list[tuple[Ints, Floats]] = [(np.zeros(0, np.int64), np.zeros(0))] * f
     for fit in fits:
-        slowdown[fit.victim] = np.maximum(fit.slowdown, 0.0)
+        learned[fit.victim] = (fit.met, np.maximum(fit.slowdown, 0.0))
         for kind, seconds in fit.base.items():
             base[fit.victim, kind] = seconds  # -1, of no known type, is the last
     own = exposure.rows
@@ -108,22 +106,16 @@ def compared(runs: Runs, exposure: Exposure, fits: Sequence[VictimFit]) -> dict[
         runs.node_type[own].astype(np.int64),
         runs.cold[own],
         (exposure.indptr.astype(np.int64), exposure.indices.astype(np.int64), exposure.values),
-        slowdown,
+        learned,
         base,
     )
-    victim, aggressor = np.nonzero(np.isfinite(found.naive))
     moved = [(fit.victim, name, float(by)) for fit in fits for name, by in fit.controls.items()]
     pairs = {
-        "victim": named(victim, runs.functions),
-        "aggressor": named(aggressor, runs.functions),
-        "alone": pa.array(found.alone[victim]),
-        "naive": _known(found.naive[victim, aggressor]),
-        **{
-            f"{part}_part": _known(getattr(found, part)[victim, aggressor])
-            for part in ("own", "others", "node_types", "rest")
-        },
-        "cold_beside": _known(found.cold_beside[victim, aggressor]),
-        "cold_without": _known(found.cold_without[victim, aggressor]),
+        "victim": named(found.victim, runs.functions),
+        "aggressor": named(found.aggressor, runs.functions),
+        "alone": pa.array(found.alone[found.victim]),
+        **{name: _known(getattr(found, name)) for name in ("naive", "cold_beside", "cold_without")},
+        **{f"{part}_part": _known(getattr(found, part)) for part in ("own", "others", "node_types", "rest")},
     }
     controls = {
         "function": named(np.array([victim for victim, _, _ in moved], np.int64), runs.functions),

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from featurestore.columnar import codes, distinct, flags, floats, integers, micros
-from featurestore.exposure.kernels import Codes, Floats
+from featurestore.exposure.kernels import Codes
 from featurestore.exposure.sweep import sweep
 from featurestore.interference.evidence import Bools
 from featurestore.interference.holdout import BLOCK, Held, Verdict, aside, judge, keys
@@ -55,11 +55,11 @@ def _held(runs: pa.Table, functions: pa.Array) -> Held:
     )
 
 
-def _slowdowns(pairs: pa.Table, functions: pa.Array) -> Floats:
-    """Return the told slowdowns [F, F] over *functions*, of all node types together, NaN where nothing is told."""
-    found = np.full((len(functions), len(functions)), np.nan)
+def _slowdowns(pairs: pa.Table, functions: pa.Array) -> sparse.csr_matrix:
+    """Return the told slowdowns [F, F] over *functions*, of all node types together, none where nothing is told."""
     pairs = pairs.filter(pc.equal(pairs["node_type"].cast(pa.string()), ""))
     victim, aggressor = codes(pairs["victim"], functions), codes(pairs["aggressor"], functions)
-    known = (victim >= 0) & (aggressor >= 0)
-    found[victim[known], aggressor[known]] = floats(pairs["slowdown"])[known]
-    return found
+    told = floats(pairs["slowdown"])
+    known = (victim >= 0) & (aggressor >= 0) & np.isfinite(told)
+    shape = (len(functions), len(functions))
+    return sparse.csr_matrix((told[known], (victim[known], aggressor[known])), shape=shape)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from featurestore.interference.evidence import Floats, Ints
+from featurestore.interference.evidence import Floats, Ints, Predictions
 from featurestore.interference.fold import Block, Linearisation, fold
 
 #: The number of the layout of what is packed; states of another are not read.
@@ -68,13 +68,13 @@ class Step:
 class State:
     """A cluster's state: see the module; *steps* are those not yet stored, or, where asked for, all.
 
-    *predictions* [F, F] are the priors of pairs that the full fit worked out, or None.
+    *predictions* are the priors of pairs that the full fit worked out, or None.
     """
 
     head: Head
     points: Points
     current: Blocks
-    predictions: Floats | None = None
+    predictions: Predictions | None = None
     steps: Sequence[Step] = ()
     aged: Blocks = field(default_factory=dict)
 
@@ -128,20 +128,21 @@ def unpack_points(parts: Iterable[bytes]) -> dict[int, Linearisation]:
     return found
 
 
-def pack_square(values: Floats | None) -> list[bytes]:
-    """Return a matrix [F, F], or none, as one Arrow stream."""
-    if values is None:
+def pack_predictions(found: Predictions | None) -> list[bytes]:
+    """Return predictions, or none, as Arrow streams: the functions, and the square of their pairs."""
+    if found is None:
         return []
-    return [_stream(pa.table({"value": values.ravel()}))]
+    return [_stream(pa.table({"value": values})) for values in (found.functions, found.probability.ravel())]
 
 
-def unpack_square(parts: Sequence[bytes]) -> Floats | None:
-    """Return what `pack_square` packed."""
+def unpack_predictions(parts: Sequence[bytes]) -> Predictions | None:
+    """Return what `pack_predictions` packed; a square without functions is of all of them, as states once had it."""
     if not parts:
         return None
-    flat: Floats = pa.ipc.open_stream(parts[0]).read_all()["value"].to_numpy()
+    *functions, flat = (pa.ipc.open_stream(part).read_all()["value"].to_numpy() for part in parts)
     size = round(len(flat) ** 0.5)
-    return flat.reshape(size, size).copy()
+    square = flat.reshape(size, size).copy()
+    return Predictions(functions[0].astype(np.int64), square) if functions else Predictions.of(square)
 
 
 _BLOCK_LISTS = ("types", "columns", "gram", "pull", "met", "overlaps", "activations")

@@ -6,12 +6,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy import sparse
 
 from featurestore import classes, profiles
 from featurestore.classes import Classes
 from featurestore.columnar import codes, floats, quantiles
 from featurestore.exposure.kernels import Floats, Ints
-from featurestore.interference.evidence import VictimFit
+from featurestore.interference.evidence import Told
 from featurestore.profiles import RESOURCES, Profiles
 from featurestore.runs import Runs
 from pipeline.records import Workflow
@@ -22,9 +23,7 @@ _KINDS = 6
 _SURE = 0.25
 
 
-def predicted(
-    runs: Runs, activations: pa.Table, measured: Profiles, limits: Floats, fits: Sequence[VictimFit]
-) -> Classes:
+def predicted(runs: Runs, activations: pa.Table, measured: Profiles, limits: Floats, fits: Sequence[Told]) -> Classes:
     """Return the classes of functions that were not measured, in order of their codes.
 
     *activations* have function, memory_mb, timeout_ms and, where it is known, kind; *limits* (4, 2) are those between
@@ -37,12 +36,19 @@ def predicted(
         targets["dominant"][code] = profiles.dominant(measured.share[row])
         for name, level in zip(RESOURCES, profiles.levels(measured.share[row], limits), strict=True):
             targets[name][code] = level
-    hurt = np.full((number, number), np.nan)
-    for fit in fits:
-        sure = fit.se / (1.0 + fit.slowdown) < _SURE
-        hurt[fit.victim] = np.where(sure, np.log1p(np.maximum(fit.slowdown, -0.5)), np.nan)
-    known = [_limits(runs, activations), _durations(runs), classes.effects(hurt, targets["dominant"])]
+    known = [_limits(runs, activations), _durations(runs), classes.effects(_hurt(fits, number), targets["dominant"])]
     return classes.predict(np.concatenate(known, axis=1), targets)
+
+
+def _hurt(fits: Sequence[Told], number: int) -> sparse.coo_matrix:
+    """Return the log of what is surely known of a victim's slowdown by an aggressor [F, F]."""
+    sure = [fit.se / (1.0 + fit.slowdown) < _SURE for fit in fits]
+    parts = [np.log1p(np.maximum(fit.slowdown[own], -0.5)) for fit, own in zip(fits, sure, strict=True)]
+    victim = np.repeat([fit.victim for fit in fits], [len(part) for part in parts])
+    aggressor = [fit.met[own] for fit, own in zip(fits, sure, strict=True)]
+    if not parts:
+        return sparse.coo_matrix((number, number))
+    return sparse.coo_matrix((np.concatenate(parts), (victim, np.concatenate(aggressor))), shape=(number, number))
 
 
 def declared_levels(workflows: pa.Table, functions: Iterable[str]) -> dict[str, dict[str, str]]:

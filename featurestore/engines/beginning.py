@@ -12,7 +12,7 @@ from featurestore.engines.folding import block, edges
 from featurestore.engines.past import Past
 from featurestore.exposure.sweep import OPEN
 from featurestore.interference import fold
-from featurestore.interference.evidence import VictimFit
+from featurestore.interference.evidence import Told, told
 from featurestore.interference.fold import Block, Linearisation
 from featurestore.runs import Runs
 from featurestore.states import Blocks, Points, Step, folded
@@ -26,7 +26,7 @@ class Begun:
     *distance* tells how far the days folded at the new points lie from the full fits, in standard errors.
     """
 
-    fits: Sequence[VictimFit]
+    fits: Sequence[Told]
     rows: int
     points: Points
     current: Blocks
@@ -36,14 +36,14 @@ class Begun:
 
 
 def begin(
-    runs: Runs, usage: pa.Table, past: Past, fits: Sequence[VictimFit], settled: int, until: int, options: Options
+    runs: Runs, usage: pa.Table, past: Past, fits: Sequence[Told], settled: int, until: int, options: Options
 ) -> Begun:
     """Return the state that begins with *fits* of *runs*; days that ended by *settled* are folded for good.
 
     A victim of one version of which nothing is known from before says what its full fit says, and the fold is
     corrected to it; of the others the fold says it, in which old evidence is a prior.
     """
-    points = {**past.points, **{fit.victim: fold.linearise(fit) for fit in fits if not fit.reason}}
+    points = {**past.points, **{fit.victim: fold.linearise(fit.whole()) for fit in fits if not fit.reason}}
     cuts = edges(runs.end[runs.evidence], past.since, until)
     days = [
         block(runs, usage, since, last if last < until else OPEN, points, options).step
@@ -58,9 +58,9 @@ def begin(
     for fit in fits:
         if fit.reason or fit.victim in several or fit.victim not in alone:
             continue
-        own = alone[fit.victim]
-        gaps.append(fold.gaps(fold.solve(own, points[fit.victim], len(fits), options.estimation), fit))
-        corrections[fit.victim], points[fit.victim] = fold.corrected(own, fit, points[fit.victim])
+        own, whole = alone[fit.victim], fit.whole()
+        gaps.append(fold.gaps(fold.solve(own, points[fit.victim], len(fits), options.estimation), whole))
+        corrections[fit.victim], points[fit.victim] = fold.corrected(own, whole, points[fit.victim])
     steps = [*done, Step(closed, closed, 0.0, corrections)]
     current = folded(past.aged, steps, options.memory)
     final = folded(current, days[len(done) :], options.memory)
@@ -80,12 +80,10 @@ def begin(
     return Begun(said, rows, points, current, steps, closed, distance)
 
 
-def _said(
-    fit: VictimFit, states: Blocks, points: Mapping[int, Linearisation], functions: int, options: Options
-) -> VictimFit:
+def _said(fit: Told, states: Blocks, points: Mapping[int, Linearisation], functions: int, options: Options) -> Told:
     """Return what the fold says of a victim; where it says nothing, what the fit does."""
     if fit.victim in states and fit.victim in points:
-        return fold.solve(states[fit.victim], points[fit.victim], functions, options.estimation)
+        return told(fold.solve(states[fit.victim], points[fit.victim], functions, options.estimation))
     return fit
 
 

@@ -17,8 +17,8 @@ from featurestore.columnar import flags
 from featurestore.held import set_aside
 from featurestore.interference import calibration
 from featurestore.interference.decision import OBSERVED, Weighed, decide
-from featurestore.interference.evidence import Floats, VictimFit
 from featurestore.interference.evidence import Options as Estimation
+from featurestore.interference.evidence import Predictions, Told
 from featurestore.interference.fold import MEMORY
 from featurestore.runs import Bools, Runs, read
 from featurestore.states import State
@@ -124,12 +124,12 @@ def prepare(
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a candidate's pairs are decided from: the *fits* of all functions in order, *predictions* [F, F] or none,
+    """What a candidate's pairs are decided from: the *fits* of all functions in order, *predictions* or none,
     *first* and *last*, the span of the evidence (microseconds, None: there is none), and the *calibration* measured
     at the last full fit (`pairs.reliability`); *weighed* the fits, where they are weighed already."""
 
-    fits: Sequence[VictimFit]
-    predictions: Floats | None
+    fits: Sequence[Told]
+    predictions: Predictions | None
     first: int | None
     last: int | None
     calibration: Mapping[str, Any] = field(default_factory=dict)
@@ -166,7 +166,7 @@ def counted(ready: Prepared, pairs: pa.Table) -> dict[str, Any]:
     }
 
 
-def told(runs: Runs, fits: Sequence[VictimFit]) -> dict[str, Any]:
+def told(runs: Runs, fits: Sequence[Told]) -> dict[str, Any]:
     """Return the metrics of the fits: why victims are not fitted, and each victim's drift."""
     unfitted: dict[str, int] = {}
     drift: dict[str, float] = {}

@@ -30,10 +30,10 @@ from featurestore.engines.candidate import (
     prepare,
 )
 from featurestore.engines.folding import HOUR, Reduced, block, edges, members
-from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.exposure.kernels import Codes, Ints
 from featurestore.exposure.sweep import OPEN
 from featurestore.interference import fold
-from featurestore.interference.evidence import VictimFit
+from featurestore.interference.evidence import Told, told
 from featurestore.runs import Runs
 from featurestore.states import Blocks, State, Step, folded
 
@@ -88,7 +88,7 @@ def advance(inputs: Inputs, options: Options, state: State, carried: Carried) ->
                 return reason
             known = Known(
                 fits,
-                _widened(state.predictions, len(runs.functions)),
+                state.predictions,  # of functions that are new nothing is predicted
                 state.head.since if seen[0] else None,
                 seen[1],
                 carried.metrics.get("calibration", {}),
@@ -110,10 +110,10 @@ def _day(ready: Prepared, cut: tuple[int, int], inputs: Inputs, options: Options
     return block(ready.runs, ready.usage, since, last, state.points, options)
 
 
-def _fit(victim: int, states: Blocks, state: State, functions: int, options: Options) -> VictimFit:
+def _fit(victim: int, states: Blocks, state: State, functions: int, options: Options) -> Told:
     if victim in states and victim in state.points:
-        return fold.solve(states[victim], state.points[victim], functions, options.estimation)
-    return fold.unknown(victim, functions)
+        return told(fold.solve(states[victim], state.points[victim], functions, options.estimation))
+    return told(fold.unknown(victim, functions))
 
 
 def _advanced(state: State, done: Sequence[Step], current: Blocks, runs: Runs) -> State:
@@ -127,7 +127,7 @@ def _advanced(state: State, done: Sequence[Step], current: Blocks, runs: Runs) -
     return replace(state, head=head, current=current, steps=done)
 
 
-def _outgrown(days: Sequence[Reduced], rows: int, fits: Sequence[VictimFit], runs: Runs, state: State) -> str:
+def _outgrown(days: Sequence[Reduced], rows: int, fits: Sequence[Told], runs: Runs, state: State) -> str:
     """Return why a full fit is needed, "" where none is."""
     recent = sum(day.step.rows for day in days)
     least = max(_LEAST_LEFT_OUT, _MOST_LEFT_OUT * recent)
@@ -139,7 +139,7 @@ def _outgrown(days: Sequence[Reduced], rows: int, fits: Sequence[VictimFit], run
         return f"evidence grew from {state.head.fitted:.0f} to {rows} activations"
     for fit in fits:
         name = runs.functions[fit.victim].as_py()
-        if fit.victim in state.points and (by := fold.moved(fit, state.points[fit.victim])) > _MOST_MOVED:
+        if fit.victim in state.points and (by := fold.moved(fit.whole(), state.points[fit.victim])) > _MOST_MOVED:
             return f"{name}: a slowdown moved by {math.expm1(by):.0%} from where the last full fit saw it"
         if abs(fit.drift - state.head.drift.get(name, 0.0)) > _MOST_DRIFT:
             return f"{name}: drifted by {fit.drift:.1f} standard deviations of a usual day's level"
@@ -197,13 +197,3 @@ def _rows(busyness: pa.Table) -> set[tuple[str, str, float]]:
 def _names(tables: Mapping[str, pa.Table]) -> list[str]:
     names: list[str] = pc.unique(tables["functions"]["function"].cast(pa.string())).to_pylist()
     return names
-
-
-def _widened(predictions: Floats | None, functions: int) -> Floats | None:
-    """Return the *predictions* with rows and columns for functions that are new, of which nothing is predicted."""
-    if predictions is None:
-        return None
-    known = len(predictions)
-    found = np.full((functions, functions), np.nan)
-    found[:known, :known] = predictions
-    return found

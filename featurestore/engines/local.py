@@ -33,7 +33,7 @@ from featurestore.exposure.kernels import Floats
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference import fold, pairs
 from featurestore.interference.concurrency import build
-from featurestore.interference.evidence import VictimFit
+from featurestore.interference.evidence import Predictions, Told, told
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import Runs
 from featurestore.states import Head, State
@@ -99,13 +99,13 @@ def learn(
 
 def _fitted(
     ready: Prepared, exposure: Exposure, options: Options, progress: Callable[[int, int], None]
-) -> list[VictimFit]:
+) -> list[Told]:
     """Return the fits of all victims in order."""
     runs = ready.runs
     everywhere = build(runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions))
-    fits: list[VictimFit] = []
+    fits: list[Told] = []
     for fit in in_turn(
-        lambda design: fit_victim(design, everywhere, options.estimation),
+        lambda design: told(fit_victim(design, everywhere, options.estimation)),
         designs(runs, exposure, ready.usage, options.step_us),
         min(options.threads, len(runs.functions)) or 1,
     ):
@@ -120,7 +120,7 @@ def _state(
     inputs: Inputs,
     options: Options,
     past: Past,
-    prior: Floats | None,
+    prior: Predictions | None,
     before: State | None,
 ) -> State:
     runs = ready.runs
@@ -157,7 +157,7 @@ def _strayed(before: State | None, begun: Begun, state: State) -> dict[str, floa
         for code in np.flatnonzero(np.isfinite(old.slowdown)):
             if before.head.names[code] in place:
                 known[place[before.head.names[code]]] = old.slowdown[code]
-        gap = fold.gaps(replace(old, slowdown=known), begun.fits[place[name]])
+        gap = fold.gaps(replace(old, slowdown=known), begun.fits[place[name]].whole())
         found.append(float(gap.max(initial=0.0)))
     return {"before": round(max(found), 3)} if found else {}
 

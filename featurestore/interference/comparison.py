@@ -6,6 +6,7 @@ runs, by what was learned: the aggressor itself, other co-runners, node types, a
 node, chance). Source: the decomposition of Oaxaca, Int. Econ. Rev. 14 (1973) 693.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,13 +23,15 @@ _RUNS, _TIME, _BASE, _OWN, _OTHERS, _COLD = range(6)
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All [F, F], victim by aggressor, NaN where the victim did not run both with and without the aggressor.
+    """Of each pair [k] whose *victim* [k] ran both with and without the *aggressor* [k], in their order.
 
     *naive* is the slowdown of the obvious comparison; log(1 + naive) is the sum of *own*, *others*, *node_types* and
     *rest*. *cold_beside* and *cold_without* are the shares of cold starts among both kinds of runs. *alone* [F]
     counts the victim's runs that met nobody.
     """
 
+    victim: Ints
+    aggressor: Ints
     naive: Floats
     own: Floats
     others: Floats
@@ -45,14 +48,16 @@ def compare(
     node_type: Ints,
     cold: Bools,
     exposure: tuple[Ints, Ints, Floats],
-    slowdown: Floats,
+    slowdown: Sequence[tuple[Ints, Floats]],
     base: Floats,
 ) -> Comparison:
-    """Compare the runs [n] of all victims with and without each aggressor. O(n + non-zeros + F^2).
+    """Compare the runs [n] of all victims with and without each aggressor; one victim at a time, so that memory is
+    O(n + F + pairs that met). Time O(n + non-zeros + F^2).
 
     *execution* seconds (others than finite and positive take no part), *exposure* CSR (indptr [n + 1], indices,
-    values), *slowdown* [F, F] as learned (NaN counts as none), *base* [F, T + 1] the undisturbed seconds on each node
-    type, NaN where not known; its last column is for runs on nodes of no known type (*node_type* -1).
+    values), *slowdown* [F] of each victim the aggressors and what was learned of them (NaN counts as none), *base*
+    [F, T + 1] the undisturbed seconds on each node type, NaN where not known; its last column is for runs on nodes of
+    no known type (*node_type* -1).
     """
     functions = len(slowdown)
     taken = np.isfinite(execution) & (execution > 0)
@@ -60,67 +65,77 @@ def compare(
     known = np.isfinite(base) & (base > 0)
     level = np.full(base.shape, np.nan)
     level[known] = np.log(base[known])
-    beside = np.zeros((functions, functions, 6))
-    whole = np.zeros((functions, 6))
+    columns = (seconds, level[victim, node_type], cold)
+    order = np.flatnonzero(taken)
+    order = order[np.argsort(victim[order], kind="stable")]
+    edges = np.searchsorted(victim[order], np.arange(functions + 1))
     alone = np.zeros(functions, np.int64)
-    rows = (victim, taken, seconds, level[victim, node_type], cold)
-    _sum(rows, exposure, np.nan_to_num(slowdown, nan=0.0), beside, whole, alone)
-    apart = whole[:, None] - beside
-    apart[:, :, _OTHERS] -= beside[:, :, _OWN]  # the whole has the factor of all, the aggressor's included
-    apart[:, :, _OWN] = 0.0
-    with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0 where there are no such runs: NaN, as is said
-        mean, without = beside / beside[:, :, :1], apart / apart[:, :, :1]
-    difference = mean - without
-    total, own, others, types = (difference[:, :, at] for at in (_TIME, _OWN, _OTHERS, _BASE))
+    pairs, beside, apart = [np.zeros((0, 2), np.int64)], [np.zeros((0, 6))], [np.zeros((0, 6))]
+    for one in np.flatnonzero(np.diff(edges)).tolist():
+        learned, sums, whole = np.zeros(functions), np.zeros((functions, 6)), np.zeros(6)
+        learned[slowdown[one][0]] = np.nan_to_num(slowdown[one][1], nan=0.0)
+        alone[one] = _sum(order[edges[one] : edges[one + 1]], columns, exposure, learned, sums, whole)
+        both = np.flatnonzero((sums[:, _RUNS] > 0) & (sums[:, _RUNS] < whole[_RUNS]))
+        pairs.append(np.stack([np.full(len(both), one), both], axis=1))
+        beside.append(sums[both])
+        apart.append(whole - sums[both])
+    found = np.concatenate(pairs)
+    with_it, without = np.concatenate(beside), np.concatenate(apart)
+    without[:, _OTHERS] -= with_it[:, _OWN]  # the whole has the factor of all, the aggressor's included
+    without[:, _OWN] = 0.0
+    mean, mean_without = with_it / with_it[:, :1], without / without[:, :1]
+    difference = mean - mean_without
+    total, own, others, types = (difference[:, at] for at in (_TIME, _OWN, _OTHERS, _BASE))
     return Comparison(
+        victim=found[:, 0],
+        aggressor=found[:, 1],
         naive=np.expm1(total),
         own=own,
         others=others,
         node_types=types,
         rest=total - own - others - types,
-        cold_beside=mean[:, :, _COLD],
-        cold_without=without[:, :, _COLD],
+        cold_beside=mean[:, _COLD],
+        cold_without=mean_without[:, _COLD],
         alone=alone,
     )
 
 
 @compiled
 def _sum(
-    rows: tuple[Ints, Bools, Floats, Floats, Bools],
+    rows: Ints,
+    columns: tuple[Floats, Floats, Bools],
     exposure: tuple[Ints, Ints, Floats],
     slowdown: Floats,
     beside: Floats,
     whole: Floats,
-    alone: Ints,
-) -> None:
-    """Add up what `_RUNS` .. `_COLD` say, run by run; *whole* has the factor of all aggressors under `_OTHERS`."""
-    victim, taken, seconds, base, cold = rows
+) -> int:
+    """Add up what `_RUNS` .. `_COLD` say of one victim's *rows*, run by run, into *beside* [F, 6] and *whole* [6],
+    which has the factor of all aggressors under `_OTHERS`; return how many runs met nobody."""
+    seconds, base, cold = columns
     indptr, indices, values = exposure
-    for i in range(len(victim)):
-        if not taken[i]:
-            continue
-        v = victim[i]
+    alone = 0
+    for i in rows:
         total = 1.0
         met = False
         for k in range(indptr[i], indptr[i + 1]):
-            s = slowdown[v, indices[k]]
+            s = slowdown[indices[k]]
             total += s * values[k] / (1.0 + s * max(0.0, 1.0 - values[k]))
             met = met or values[k] > 0
-        whole[v, _RUNS] += 1
-        whole[v, _TIME] += seconds[i]
-        whole[v, _BASE] += base[i]
-        whole[v, _OTHERS] += np.log(max(total, _LEAST))
-        whole[v, _COLD] += cold[i]
-        alone[v] += not met
+        whole[_RUNS] += 1
+        whole[_TIME] += seconds[i]
+        whole[_BASE] += base[i]
+        whole[_OTHERS] += np.log(max(total, _LEAST))
+        whole[_COLD] += cold[i]
+        alone += not met
         for k in range(indptr[i], indptr[i + 1]):
             if values[k] > 0:
-                b = indices[k]
-                s = slowdown[v, b]
+                s = slowdown[indices[k]]
                 left = np.log(max(total - s * values[k] / (1.0 + s * max(0.0, 1.0 - values[k])), _LEAST))
-                sums = beside[v, b]
+                sums = beside[indices[k]]
                 sums[_RUNS] += 1
                 sums[_TIME] += seconds[i]
                 sums[_BASE] += base[i]
                 sums[_OWN] += np.log(max(total, _LEAST)) - left
                 sums[_OTHERS] += left
                 sums[_COLD] += cold[i]
+    return alone

@@ -5,13 +5,24 @@ probability and a shrunken slowdown by the two groups of `featurestore.interfere
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from scipy import special, stats
 
 from featurestore.interference.calibration import Calibration, calibrate
-from featurestore.interference.evidence import Bools, Evidence, Floats, Ints, Options, VictimFit
+from featurestore.interference.evidence import (
+    Bools,
+    Evidence,
+    Floats,
+    Ints,
+    Options,
+    Predictions,
+    Told,
+    VictimFit,
+    told,
+)
 from featurestore.interference.groups import (
     LOG_GRID,
     TYPICAL,
@@ -38,12 +49,15 @@ _WEIGHED = (
     *("columns", "raw", "precision"),
 )
 
+#: Pairs that are weighed at once: their likelihoods are 1.5 kB each.
+_ROWS = 20_000
+
 OBSERVED, PREDICTED, UNKNOWN, SHARED_CAUSE = "observed", "predicted", "unknown", "shared_cause"
 
 
 @dataclass(frozen=True, slots=True)
 class PairTable:
-    """One row a pair, all columns [k].
+    """One row a pair of which something is known or predicted, all columns [k]; every other pair is unknown.
 
     *status* is observed, predicted, unknown or shared_cause; *probability* that the slowdown exceeds the least
     effect; *slowdown*, *low*, *high* the posterior median and interval (NaN where unknown); *discovered* whether
@@ -63,10 +77,24 @@ class PairTable:
     placebo: Floats
     placebo_se: Floats
 
+    def whole(self, functions: int) -> "PairTable":
+        """Return the table of all pairs of *functions* functions, in order of victim and aggressor."""
+        victim, aggressor = np.divmod(np.arange(functions * functions), max(functions, 1))
+        at = self.victim * functions + self.aggressor
+        missing = {"effective_overlaps": 0.0, "activations": 0, "discovered": False}
+        found: dict[str, Any] = {}
+        for name in (each.name for each in fields(self) if each.name not in ("victim", "aggressor", "status")):
+            values = getattr(self, name)
+            found[name] = np.full(len(victim), missing.get(name, np.nan), values.dtype)
+            found[name][at] = values
+        status = np.full(len(victim), UNKNOWN, object)
+        status[at] = self.status
+        return PairTable(victim, aggressor, status.tolist(), **found)
+
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The fits' arrays, one row a pair; *estimate* and *error* are of log(1 + slowdown)."""
+    """The fits' arrays, one row a pair that is in one; *estimate* and *error* are of log(1 + slowdown)."""
 
     victim: Ints
     aggressor: Ints
@@ -78,16 +106,13 @@ class _Columns:
     placebo_se: Floats
 
 
-def _columns(fits: Sequence[VictimFit]) -> _Columns:
-    f = len(fits[0].slowdown) if fits else 0
-    victim = np.repeat([fit.victim for fit in fits], f).astype(np.int64)
-
+def _columns(fits: Sequence[Told]) -> _Columns:
     def column(name: str) -> Floats:
         return np.concatenate([getattr(fit, name) for fit in fits]) if fits else np.zeros(0)
 
     return _Columns(
-        victim,
-        np.tile(np.arange(f), len(fits)),
+        np.repeat([fit.victim for fit in fits], [len(fit.met) for fit in fits]).astype(np.int64),
+        column("met").astype(np.int64),
         np.log1p(column("slowdown")),
         column("se") / (1.0 + column("slowdown")),
         column("effective_overlaps"),
@@ -97,23 +122,41 @@ def _columns(fits: Sequence[VictimFit]) -> _Columns:
     )
 
 
-def _beforehand(pairs: _Columns, prior: Floats | None) -> Floats:
+def _with_predicted(pairs: _Columns, prior: Predictions) -> tuple[_Columns, Ints]:
+    """Return the columns with rows for the pairs that are predicted and in no fit, and where the others now are."""
+    victim, aggressor = prior.pairs()
+    width = 1 + max(int(pairs.aggressor.max(initial=0)), int(aggressor.max(initial=0)))
+    own, other = pairs.victim * width + pairs.aggressor, victim * width + aggressor
+    new = ~np.isin(other, own)
+    order = np.argsort(np.concatenate([own, other[new]]), kind="stable")
+    fresh: dict[str, Any] = {"victim": victim[new], "aggressor": aggressor[new], "overlaps": 0.0, "met": 0}
+    found: dict[str, Any] = {}
+    for name in _Columns.__slots__:
+        values = getattr(pairs, name)
+        more = np.broadcast_to(fresh.get(name, np.nan), int(new.sum())).astype(values.dtype)
+        found[name] = np.concatenate([values, more])[order]
+    return _Columns(**found), np.argsort(order, kind="stable")[: len(own)]
+
+
+def _beforehand(pairs: _Columns, prior: Predictions | None) -> Floats:
     """Return each pair's prior probability, the typical share where nothing is predicted."""
-    if prior is None:
-        return np.full(len(pairs.victim), TYPICAL)
-    own = prior[pairs.victim, pairs.aggressor]
+    own = _predicted(pairs, prior)
     return np.where(np.isfinite(own), own, TYPICAL)
+
+
+def _predicted(pairs: _Columns, prior: Predictions | None) -> Floats:
+    return np.full(len(pairs.victim), np.nan) if prior is None else prior.at(pairs.victim, pairs.aggressor)
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
     """All pairs of *fits* weighed together under one prior: what `evidence`, `kept` and `decide` start from.
 
-    The pairs' columns, their prior *beforehand* [k], the two *groups*, and of each pair *middle* and *spread* [k],
-    estimate and error with the victim's others integrated out.
+    The columns of the pairs that are in a fit, their prior *beforehand* [k], the two *groups*, and of each pair
+    *middle* and *spread* [k], estimate and error with the victim's others integrated out.
     """
 
-    fits: Sequence[VictimFit]
+    fits: Sequence[VictimFit | Told]
     pairs: _Columns
     beforehand: Floats
     groups: TwoGroups
@@ -122,15 +165,16 @@ class Weighed:
 
 
 def weigh(
-    fits: Sequence[VictimFit], options: Options, prior: Floats | None = None, known: Weighed | None = None
+    fits: Sequence[VictimFit | Told], options: Options, prior: Predictions | None = None, known: Weighed | None = None
 ) -> Weighed:
-    """Weigh all pairs of *fits* under *prior* [F, F]: most of the work of a decision.
+    """Weigh all pairs of *fits* under *prior*: most of the work of a decision.
 
     *known* is what was weighed under the same options and prior; it is returned where its fits say the same.
     """
     if known is not None and _alike(known.fits, fits):
         return known
-    pairs = _columns(fits)
+    some = [told(fit) for fit in fits]
+    pairs = _columns(some)
     beforehand = _beforehand(pairs, prior)
     enough = pairs.overlaps >= options.min_overlaps
     # Not fitted to the estimates as they are: where something slows all runs that have company (crowding that no
@@ -139,64 +183,73 @@ def weigh(
     groups = believed(options.min_effect)
     middle, spread = pairs.estimate, pairs.error
     for turn in range(2):
-        middle, spread = _integrated(fits, groups.prior(beforehand), groups, options)
+        middle, spread = _integrated(some, groups.prior(beforehand), groups, options)
         found = np.where(enough, middle, np.nan)
         groups = two_groups(found, spread, options.min_effect, beforehand, groups.widening if turn else None)
     return Weighed(fits, pairs, beforehand, groups, middle, spread)
 
 
-def _alike(some: Sequence[VictimFit], others: Sequence[VictimFit]) -> bool:
+def _alike(some: Sequence[VictimFit | Told], others: Sequence[VictimFit | Told]) -> bool:
     """Return whether the estimates of both are the very same arrays, whatever else was changed."""
     return len(some) == len(others) and all(
-        getattr(one, name) is getattr(other, name)
+        type(one) is type(other) and getattr(one, name) is getattr(other, name)
         for one, other in zip(some, others, strict=True)
         for name in _WEIGHED
     )
 
 
 def evidence(
-    fits: Sequence[VictimFit],
+    fits: Sequence[VictimFit | Told],
     options: Options | None = None,
-    prior: Floats | None = None,
+    prior: Predictions | None = None,
     weighed: Weighed | None = None,
 ) -> tuple[Evidence, float]:
-    """Return what the fits say of each pair, [F, F], and the share of pairs that interfere.
+    """Return what the fits say of each pair, and the share of pairs that interfere.
 
-    *prior* [F, F] is what is believed of a victim's other aggressors; a pair's own prior is not in its evidence.
-    *weighed* may hold what `weigh` made of the same prior.
+    *prior* is what is believed of a victim's other aggressors; a pair's own prior is not in its evidence. *weighed*
+    may hold what `weigh` made of the same prior.
     """
     start = weigh(fits, options or Options(), prior, weighed)
     pairs, groups, middle, spread = start.pairs, start.groups, start.middle, start.spread
-    known = np.isfinite(middle)
-    likely = likelihood(middle[known], spread[known] * groups.widening)
-    ratio = _ratio(likely, groups)
-    f = len(fits[0].slowdown) if fits else 0
-    classes = np.ones((f, f, 1 + _CLASSES))
-    classes[pairs.victim[known], pairs.aggressor[known]] = by_class(likely, groups, _CLASSES)
-    odds, trust = np.full((f, f), np.nan), np.zeros((f, f))
-    odds[pairs.victim[known], pairs.aggressor[known]] = ratio
-    trust[pairs.victim[known], pairs.aggressor[known]] = 1.0 / (1.0 + (spread[known] / 0.1) ** 2)
-    return Evidence(odds, trust, classes), groups.share
+    known = np.flatnonzero(np.isfinite(middle))
+    classes = np.ones((len(known), 1 + _CLASSES))
+    for first in range(0, len(known), _ROWS):
+        rows = known[first : first + _ROWS]
+        likely = likelihood(middle[rows], spread[rows] * groups.widening)
+        classes[first : first + _ROWS] = by_class(likely, groups, _CLASSES)
+    trust = 1.0 / (1.0 + (spread[known] / 0.1) ** 2)
+    functions = _functions(fits)
+    odds = _ratio(middle[known], spread[known], groups)
+    return Evidence(functions, pairs.victim[known], pairs.aggressor[known], odds, trust, classes), groups.share
+
+
+def _functions(fits: Sequence[VictimFit | Told]) -> int:
+    """Return the number of functions that *fits* speak of."""
+    return told(fits[0]).functions if fits else 0
 
 
 def decide(
-    fits: Sequence[VictimFit],
+    fits: Sequence[VictimFit | Told],
     options: Options | None = None,
-    prior: Floats | None = None,
+    prior: Predictions | None = None,
     calibration: Calibration | None = None,
     weighed: Weighed | None = None,
 ) -> PairTable:
-    """Decide on every pair that met (and, with *prior* [F, F] victim by aggressor, on every other pair too).
+    """Decide on every pair that met, and on every other of which *prior* predicts something.
 
-    *prior* holds out-of-fold probabilities of interfering, NaN where nothing is predicted. Below
-    ``options.min_overlaps`` a pair is ``predicted`` where there is a prior, else ``unknown`` (NaN estimates).
+    *prior* holds out-of-fold probabilities of interfering. Below ``options.min_overlaps`` a pair is ``predicted``
+    where there is a prior, else ``unknown`` (NaN estimates).
     *calibration* (of `kept`) moves the probabilities of pairs observed; *weighed* as for `evidence`.
     """
     options = options or Options()
     start = weigh(fits, options, prior, weighed)
     pairs, groups, middle, spread = start.pairs, start.groups, start.middle, start.spread
-    own = np.full(len(pairs.victim), np.nan) if prior is None else prior[pairs.victim, pairs.aggressor]
-    base = groups.prior(start.beforehand)
+    if prior is not None:
+        pairs, at = _with_predicted(start.pairs, prior)
+        middle, spread = np.full((2, len(pairs.victim)), np.nan)
+        middle[at], spread[at] = start.middle, start.spread
+    own = _predicted(pairs, prior)
+    base = groups.prior(_beforehand(pairs, prior))
     enough = pairs.overlaps >= options.min_overlaps
     if calibration is not None and (calibration.intercept, calibration.slope) != (0.0, 1.0):
         stated = posterior(groups, middle, spread, base, options.interval)[0]
@@ -232,14 +285,21 @@ def decide(
     )
 
 
-def _ratio(likely: Floats, groups: TwoGroups) -> Floats:
+def _ratio(middle: Floats, spread: Floats, groups: TwoGroups) -> Floats:
     """Return log likelihood ratios [k] of interfering."""
-    found: Floats = np.log(likely @ groups.interfering + 1e-12) - np.log(likely @ groups.null + 1e-12)
+    found = np.zeros(len(middle))
+    for first in range(0, len(middle), _ROWS):
+        part = slice(first, first + _ROWS)
+        likely = likelihood(middle[part], spread[part] * groups.widening)
+        found[part] = np.log(likely @ groups.interfering + 1e-12) - np.log(likely @ groups.null + 1e-12)
     return found
 
 
 def kept(
-    fits: Sequence[VictimFit], options: Options, prior: Floats | None = None, weighed: Weighed | None = None
+    fits: Sequence[VictimFit | Told],
+    options: Options,
+    prior: Predictions | None = None,
+    weighed: Weighed | None = None,
 ) -> Calibration | None:
     """Return how well probabilities from half of the time blocks foretell the evidence of the other half.
 
@@ -251,30 +311,32 @@ def kept(
     start = weigh(fits, options, prior, weighed)
     pairs, groups = start.pairs, start.groups
     base = groups.prior(start.beforehand)
+    some = [told(fit) for fit in fits]
     stated, judged = [], []
     for half in (0, 1):
-        middle, spread = _integrated(fits, base, groups, options, half)
+        middle, spread = _integrated(some, base, groups, options, half)
         known = (pairs.overlaps >= options.min_overlaps) & np.isfinite(middle)
         ratio = np.full(len(base), np.nan)
-        ratio[known] = _ratio(likelihood(middle[known], spread[known] * groups.widening), groups)
+        ratio[known] = _ratio(middle[known], spread[known], groups)
         judged.append(ratio)
         stated.append(special.expit(special.logit(np.clip(base, 1e-5, 1 - 1e-5)) + ratio))
     return calibrate(np.concatenate(stated), np.concatenate(judged[::-1]))
 
 
 def _integrated(
-    fits: Sequence[VictimFit], base: Floats, groups: TwoGroups, options: Options, half: int | None = None
+    fits: Sequence[Told], base: Floats, groups: TwoGroups, options: Options, half: int | None = None
 ) -> tuple[Floats, Floats]:
     """Return estimate and error [k] of every pair with the victim's other aggressors integrated out.
 
     Of all evidence, or of one *half* of the time blocks alone.
     """
     middle, spread = np.full(len(base), np.nan), np.full(len(base), np.nan)
-    f = len(base) // max(len(fits), 1)
-    for row, fit in enumerate(fits):
+    first = 0
+    for fit in fits:
+        at = first + np.searchsorted(fit.met, fit.columns)
+        first += len(fit.met)
         if len(fit.columns) == 0 or (half is not None and not fit.halves):
             continue
-        at = row * f + fit.columns
         raw, precision = (fit.raw, fit.precision) if half is None else fit.halves[half]
         middle[at], spread[at] = integrated(raw, precision, groups.mixed(base[at]), LOG_GRID, options.common_sd)
     return middle, spread

@@ -1,7 +1,8 @@
 """The values that the interference estimator takes and gives (described at `featurestore.interference.victim`)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,13 +99,124 @@ class VictimFit:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """What the evidence says of all pairs [F, F], victim by aggressor.
+class Told:
+    """A `VictimFit` without the aggressors of which it says nothing: of many fits, memory follows the pairs that met.
 
-    *odds* are log likelihood ratios of interfering (NaN: nothing known), *weight* is how much is known, 0..1.
-    *likely* [F, F, 1 + classes], where given, are the likelihoods of being harmless and of each class of slowdowns.
+    *functions* is F, *met* [q] are the aggressors that are kept, ascending; *slowdown* to *inflation* are of these,
+    [q]. *columns* are codes of functions, as in the fit, and all else is the fit's.
     """
 
+    victim: int
+    functions: int
+    rows: int
+    reason: str
+    met: Ints
+    slowdown: Floats
+    se: Floats
+    placebo: Floats
+    placebo_se: Floats
+    effective_overlaps: Floats
+    activations: Ints
+    inflation: Floats
+    columns: Ints
+    raw: Floats
+    precision: Floats
+    base: Mapping[int, float] = field(default_factory=dict)
+    noise: float = float("nan")
+    drift: float = float("nan")
+    controls: Mapping[str, float] = field(default_factory=dict)
+    halves: tuple[tuple[Floats, Floats], ...] = ()
+
+    def whole(self) -> VictimFit:
+        """Return the fit with all its aggressors."""
+
+        def spread(name: str, missing: float) -> Floats:
+            values = getattr(self, name)
+            found = np.full(self.functions, missing, values.dtype)
+            found[self.met] = values
+            return found
+
+        told: dict[str, Any] = {name: spread(name, missing) for name, missing in _OF_AGGRESSORS.items()}
+        return VictimFit(**told, **{name: getattr(self, name) for name in _OF_VICTIMS})
+
+
+#: The arrays of a fit that have a value for each aggressor, and what they say of those that it never met.
+_OF_AGGRESSORS: Mapping[str, float] = {
+    **dict.fromkeys(("slowdown", "se", "placebo", "placebo_se"), float("nan")),
+    "effective_overlaps": 0.0,
+    "activations": 0,
+    "inflation": 1.0,
+}
+_OF_VICTIMS = tuple(each.name for each in fields(VictimFit) if each.name not in _OF_AGGRESSORS)
+
+
+def told(fit: VictimFit | Told) -> Told:
+    """Return *fit* without the aggressors of which it says nothing."""
+    if isinstance(fit, Told):
+        return fit
+    something = (fit.effective_overlaps > 0) | (fit.activations > 0)
+    for values in (fit.slowdown, fit.se, fit.placebo, fit.placebo_se):
+        something |= np.isfinite(values)
+    something[fit.columns] = True
+    met = np.flatnonzero(something)
+    own: dict[str, Any] = {name: getattr(fit, name)[met] for name in _OF_AGGRESSORS}
+    kept = {name: getattr(fit, name) for name in _OF_VICTIMS}
+    return Told(functions=len(fit.slowdown), met=met, **own, **kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the evidence says of the k pairs of *functions* functions that have any, ordered by *victim* [k], then
+    *aggressor* [k].
+
+    *odds* [k] are log likelihood ratios of interfering, *weight* [k] is how much is known, 0..1. *likely*
+    [k, 1 + classes], where given, are the likelihoods of being harmless and of each class of slowdowns.
+    """
+
+    functions: int
+    victim: Ints
+    aggressor: Ints
     odds: Floats
     weight: Floats
     likely: Floats | None = None
+
+    @classmethod
+    def of(cls, odds: Floats, weight: Floats) -> "Evidence":
+        """Return what squares [F, F], victim by aggressor, say; NaN odds: nothing is known."""
+        victim, aggressor = np.nonzero(np.isfinite(odds))
+        return cls(len(odds), victim, aggressor, odds[victim, aggressor], weight[victim, aggressor])
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Probabilities of interfering [c, c], victim by aggressor, of the pairs among *functions* [c] (ascending codes).
+
+    Of others nothing is predicted, nor where it is NaN.
+    """
+
+    functions: Ints
+    probability: Floats
+
+    @classmethod
+    def of(cls, probability: Floats) -> "Predictions":
+        """Return what a square [F, F] over all functions predicts."""
+        return cls(np.arange(len(probability)), probability)
+
+    def at(self, victim: Ints, aggressor: Ints) -> Floats:
+        """Return the probabilities of pairs [k]; NaN where nothing is predicted."""
+        found = np.full(len(victim), np.nan)
+        if len(self.functions):
+            row, known = self._places(victim)
+            column, other = self._places(aggressor)
+            there = known & other
+            found[there] = self.probability[row[there], column[there]]
+        return found
+
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Return victims and aggressors of all pairs that are predicted, in order."""
+        row, column = np.nonzero(np.isfinite(self.probability))
+        return self.functions[row], self.functions[column]
+
+    def _places(self, codes: Ints) -> tuple[Ints, Bools]:
+        place = np.minimum(np.searchsorted(self.functions, codes), len(self.functions) - 1)
+        return place, self.functions[place] == codes

@@ -158,8 +158,11 @@ def two_groups(
     for turn in range((1 if widening else _ROUNDS) if len(x) else 0):
         if turn:
             wider = _widening(x, s, weight0 @ nulls, weight1 @ slabs, special.expit(odds + special.logit(share)))
-        table = likelihood(x, s * wider)
-        below, above = table @ nulls.T, table @ slabs.T
+        below, above = np.empty((len(x), len(nulls))), np.empty((len(x), len(slabs)))
+        for first in range(0, len(x), _ROWS):
+            part = slice(first, first + _ROWS)
+            table = likelihood(x[part], s[part] * wider)
+            below[part], above[part] = table @ nulls.T, table @ slabs.T
         share = _mixed(below, above, odds, worth0, worth1, weight0, weight1, share)
     return TwoGroups(weight0 @ nulls, weight1 @ slabs, share, wider)
 

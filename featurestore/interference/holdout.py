@@ -87,8 +87,8 @@ class Verdict:
     error: float = float("nan")
 
 
-def judge(held: Held, candidate: Floats, before: Floats) -> Verdict:
-    """Compare two models' slowdowns [F, F] (victim by aggressor, NaN: not known, counts as none) on *held*.
+def judge(held: Held, candidate: sparse.csr_matrix, before: sparse.csr_matrix) -> Verdict:
+    """Compare two models' slowdowns [F, F] (victim by aggressor, what is not known counts as none) on *held*.
 
     The candidate is worse where the mean difference is below zero at `LEVEL` (one-sided t over blocks) and by more
     than the margin; where it is nevertheless better in the newest quarter of the hold-out, the cluster has changed.
@@ -132,10 +132,10 @@ def paired(gap: Floats, block: Ints) -> tuple[float, float, float]:
     return mean, error, float(stats.t.cdf(mean / error, b - 1))
 
 
-def _left(held: Held, slowdown: Floats) -> Floats:
+def _left(held: Held, slowdown: sparse.csr_matrix) -> Floats:
     """Return the log times [n] less what *slowdown* says that the neighbours added."""
     rows = np.repeat(np.arange(len(held.victim)), np.diff(held.exposure.indptr))
-    share = np.nan_to_num(slowdown, nan=0.0)[held.victim[rows], held.exposure.indices]
+    share = np.nan_to_num(np.asarray(slowdown[held.victim[rows], held.exposure.indices]).ravel(), nan=0.0)
     met = held.exposure.data
     added = share * met / (1.0 + share * np.maximum(0.0, 1.0 - met))
     total = 1.0 + np.bincount(rows, weights=added, minlength=len(held.victim))

@@ -1,11 +1,12 @@
 """From the fits of all victims to the table of pairs: decide, predict what was never seen, decide again."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from featurestore.interference.calibration import calibrate
 from featurestore.interference.decision import OBSERVED, PREDICTED, PairTable, Weighed, decide, evidence, kept, weigh
-from featurestore.interference.evidence import Floats, Options, VictimFit
+from featurestore.interference.evidence import Floats, Options, Predictions, Told, VictimFit
 from featurestore.interference.transfer import predict
 
 #: Evidence and predictions sharpen each other; after so many rounds nothing moves.
@@ -14,7 +15,9 @@ ROUNDS = 2
 __all__ = ["kept", "learn", "predictions", "reliability", "weigh"]
 
 
-def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Options | None = None) -> PairTable:
+def learn(
+    fits: Sequence[VictimFit | Told], profiles: Floats | None = None, options: Options | None = None
+) -> PairTable:
     """Return the pair table of all *fits* (one per function, in order of the function's index).
 
     *profiles* [F, R] are resource profiles (any non-negative units, NaN where not known), the basis of predictions
@@ -28,20 +31,21 @@ def learn(fits: Sequence[VictimFit], profiles: Floats | None = None, options: Op
 
 
 def predictions(
-    fits: Sequence[VictimFit], profiles: Floats | None = None, options: Options | None = None
-) -> Floats | None:
-    """Return the out-of-fold probabilities of all pairs [F, F], the prior of `decision.decide`; most of the work."""
-    prior: Floats | None = None
+    fits: Sequence[VictimFit | Told], profiles: Floats | None = None, options: Options | None = None
+) -> Predictions | None:
+    """Return the out-of-fold probabilities of pairs, the prior of `decision.decide`; most of the work."""
+    prior: Predictions | None = None
     for turn in range(ROUNDS):
         found, share = evidence(fits, options or Options(), prior)
         prior = predict(found, profiles, share, trees=turn == ROUNDS - 1)
         if prior is not None:
-            prior = calibrate(prior.ravel(), found.odds.ravel()).applied(prior)
+            kept_as = calibrate(prior.at(found.victim, found.aggressor), found.odds)
+            prior = replace(prior, probability=kept_as.applied(prior.probability))
     return prior
 
 
 def reliability(
-    fits: Sequence[VictimFit], options: Options, prior: Floats | None, weighed: Weighed | None = None
+    fits: Sequence[VictimFit | Told], options: Options, prior: Predictions | None, weighed: Weighed | None = None
 ) -> Mapping[str, Any]:
     """Return for the model's record how well probabilities are kept, by kind of pair, where it can be measured.
 
@@ -52,6 +56,6 @@ def reliability(
     observed = kept(fits, options, prior, known)
     found = {} if observed is None else {OBSERVED: observed.document()}
     if prior is not None:
-        odds = evidence(fits, options, prior, known)[0].odds
-        found[PREDICTED] = calibrate(prior.ravel(), odds.ravel()).document()
+        own = evidence(fits, options, prior, known)[0]
+        found[PREDICTED] = calibrate(prior.at(own.victim, own.aggressor), own.odds).document()
     return found

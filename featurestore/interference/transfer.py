@@ -19,7 +19,7 @@ from scipy import sparse, special
 from sklearn.ensemble import ExtraTreesRegressor
 
 from featurestore.interference import ordered
-from featurestore.interference.evidence import Bools, Evidence, Floats, Ints
+from featurestore.interference.evidence import Bools, Evidence, Floats, Ints, Predictions
 
 #: Fewer informative pairs than this teach nothing that the common share does not say.
 _LEAST_PAIRS = 40
@@ -54,36 +54,40 @@ def scaled(profiles: Floats) -> Floats:
     return np.stack(columns, axis=1) if columns else np.zeros((len(profiles), 0))
 
 
-def predict(evidence: Evidence, profiles: Floats | None, share: float, *, trees: bool = True) -> Floats | None:
-    """Return probabilities of interfering [F, F], each without the pair's own evidence, or nothing.
+def predict(evidence: Evidence, profiles: Floats | None, share: float, *, trees: bool = True) -> Predictions | None:
+    """Return probabilities of interfering, each without the pair's own evidence, or nothing.
 
-    NaN where a function has neither a profile nor pairs that teach. *share* is the common share of interfering
-    pairs. Nothing is returned where too few pairs are known. Without *trees* the ridge speaks alone.
+    Of functions that have neither a profile nor pairs that teach nothing is said. *share* is the common share of
+    interfering pairs. Nothing is returned where too few pairs are known. Without *trees* the ridge speaks alone.
     """
-    known = np.isfinite(evidence.odds) & (evidence.weight > 0.02)
-    if known.sum() < _LEAST_PAIRS:
+    teaches = np.isfinite(evidence.odds) & (evidence.weight > 0.02)
+    if teaches.sum() < _LEAST_PAIRS:
         return None
-    size = len(evidence.odds)
-    profile = np.full((size, 1), np.nan) if profiles is None else profiles
-    chosen = _predictable(known, evidence.weight, profile)
-    part = np.ix_(chosen, chosen)
-    known, weight = known[part], evidence.weight[part]
-    odds = np.clip(np.where(known, evidence.odds[part], 0.0), -_MOST_ODDS, _MOST_ODDS)
-    likely = np.stack([np.ones(int(known.sum())), np.exp(odds[known])], axis=1)
-    if evidence.likely is not None:
-        likely = evidence.likely[part][known]
+    profile = np.full((evidence.functions, 1), np.nan) if profiles is None else profiles
+    chosen = _predictable(evidence, teaches, profile)
+    place = np.full(evidence.functions, -1, np.int64)
+    place[chosen] = np.arange(len(chosen))
+    rows = np.flatnonzero(teaches & (place[evidence.victim] >= 0) & (place[evidence.aggressor] >= 0))
+    at = (place[evidence.victim[rows]], place[evidence.aggressor[rows]])
+    own = np.clip(evidence.odds[rows], -_MOST_ODDS, _MOST_ODDS)
+    weight, odds = np.zeros((2, len(chosen), len(chosen)))
+    weight[at], odds[at] = evidence.weight[rows], own
+    known = np.zeros(weight.shape, bool)
+    known[at] = True
+    likely = np.stack([np.ones(len(rows)), np.exp(own)], axis=1) if evidence.likely is None else evidence.likely[rows]
     resources = scaled(profile[chosen])
     probability = _ridge(likely, weight, known, resources, share)
     if trees:
         probability = _joined(probability, odds, weight, known, resources)
-    found = np.full((size, size), np.nan)
-    found[part] = probability
-    return found
+    return Predictions(chosen, probability)
 
 
-def _predictable(known: Bools, weight: Floats, profile: Floats) -> Ints:
+def _predictable(evidence: Evidence, teaches: Bools, profile: Floats) -> Ints:
     """Return the functions of which something is known: pairs that teach, or a profile; the best known of many."""
-    worth = _worth(known, weight)
+    own = np.where(teaches, evidence.weight, 0.0)
+    worth = np.bincount(evidence.victim, own, evidence.functions) + np.bincount(
+        evidence.aggressor, own, evidence.functions
+    )
     candidates = np.flatnonzero((worth > 0) | np.isfinite(profile).any(axis=1))
     return np.sort(candidates[np.argsort(-worth[candidates], kind="stable")[:_MOST_PREDICTED]])
 

@@ -17,10 +17,10 @@ from featurestore.states import (
     Step,
     pack_blocks,
     pack_points,
-    pack_square,
+    pack_predictions,
     unpack_blocks,
     unpack_points,
-    unpack_square,
+    unpack_predictions,
 )
 
 
@@ -43,7 +43,7 @@ def load(con: DuckDBPyConnection, cluster: str) -> State | None:
         head,
         unpack_points(parts.get("point", ())),
         unpack_blocks(parts.get("current", ())),
-        unpack_square(parts.get("predictions", ())),
+        unpack_predictions(parts.get("predictions", ())),
     )
 
 
@@ -86,7 +86,7 @@ def save(con: DuckDBPyConnection, cluster: str, state: State) -> None:
         con.execute("DELETE FROM folded WHERE cluster = ?", [cluster])
         _write(con, cluster, "point", pack_points(state.points))
         _write(con, cluster, "aged", pack_blocks(state.aged))
-        _write(con, cluster, "predictions", pack_square(state.predictions))
+        _write(con, cluster, "predictions", pack_predictions(state.predictions))
     con.execute("DELETE FROM folded WHERE cluster = ? AND kind IN ('head', 'current')", [cluster])
     head = replace(state.head, serial=(0 if stored is None else stored.serial) + 1)
     _write(con, cluster, "head", [msgspec.json.encode({"layout": LAYOUT, "head": asdict(head)})])

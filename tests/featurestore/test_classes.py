@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from featurestore.classes import effects, predict
 
@@ -10,7 +11,9 @@ NONE = float("nan")
 
 def test_effects_are_means_over_the_co_runners_of_a_resource():
     probability = np.array([[0.9, 0.2, NONE], [0.4, 0.9, 0.6], [0.8, NONE, 0.9]])
-    found = effects(probability, ["cpu", "cpu", "disk"])
+    at = np.nonzero(np.isfinite(probability))
+    given = sparse.coo_matrix((probability[at], at), shape=(3, 3))
+    found = effects(given, ["cpu", "cpu", "disk"])
     # suffers from cpu, memory, network, disk; does to cpu, memory, network, disk; itself never counts
     np.testing.assert_allclose(found[0], [0.2, NONE, NONE, NONE, 0.4, NONE, NONE, 0.8])
     np.testing.assert_allclose(found[1], [0.4, NONE, NONE, 0.6, 0.2, NONE, NONE, NONE])

@@ -1,5 +1,7 @@
 """The obvious comparison and its parts: by hand, as one sum, and blind to third parties as it is said to be."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -17,15 +19,20 @@ def compared(seconds, exposure, slowdown, *, base=((1.0, np.nan),), node_type=No
     n, functions = len(seconds), np.shape(exposure)[1]
     whole, levels = np.full((functions, functions), np.nan), np.full((functions, np.shape(base)[1]), np.nan)
     whole[: len(slowdown)], levels[: len(base)] = slowdown, base
-    return compare(
+    found = compare(
         np.zeros(n, np.int64) if victim is None else np.asarray(victim),
         np.asarray(seconds, float),
         np.zeros(n, np.int64) if node_type is None else np.asarray(node_type),
         np.zeros(n, bool) if cold is None else np.asarray(cold),
         sparse(exposure),
-        whole,
+        [(np.arange(functions), row) for row in whole],
         levels,
     )
+    square = {"alone": found.alone}
+    for name in ("naive", "own", "others", "node_types", "rest", "cold_beside", "cold_without"):
+        square[name] = np.full((functions, functions), np.nan)
+        square[name][found.victim, found.aggressor] = getattr(found, name)
+    return SimpleNamespace(**square)
 
 
 def test_two_neighbours_that_come_together_share_what_the_obvious_comparison_gives_to_each():

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from featurestore.interference.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN, decide, weigh
-from featurestore.interference.evidence import Options, VictimFit
-from featurestore.interference.pairs import learn
+from featurestore.interference import decision, pairs
+from featurestore.interference.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN, weigh
+from featurestore.interference.evidence import Options, Predictions, VictimFit, told
 from featurestore.interference.victim import fit_victim
 from tests.support.victims import beside, design, stretched
 
@@ -36,6 +36,15 @@ def fit_of(victim, slowdown, se, overlaps, placebo=None, placebo_se=None):
         precision=np.diag((growth / se[columns]) ** 2),
         inflation=np.ones(len(slowdown)),
     )
+
+
+def decide(fits, *given, **named):
+    """The decision on all pairs, those of which nothing is stored included."""
+    return decision.decide(fits, *given, **named).whole(len(fits[0].slowdown))
+
+
+def learn(fits, *given):
+    return pairs.learn(fits, *given).whole(len(fits[0].slowdown) if fits else 0)
 
 
 def row(table, victim, aggressor):
@@ -75,7 +84,7 @@ def test_a_slowdown_above_zero_but_below_what_counts_is_no_interference():
 
 def test_a_prediction_speaks_where_the_evidence_is_little_and_yields_where_it_is_much():
     fits = [fit_of(0, [0.0, NAN], [0.02, NAN], [300, 0]), fit_of(1, [NAN, NAN], [NAN, NAN], [0, 0])]
-    prior = np.array([[0.9, 0.9], [0.05, NAN]])
+    prior = Predictions.of(np.array([[0.9, 0.9], [0.05, NAN]]))
     table = decide(fits, prior=prior)
     assert table.status[row(table, 0, 1)] == PREDICTED
     assert table.probability[row(table, 0, 1)] > 0.5
@@ -90,7 +99,7 @@ def test_pairs_never_seen_are_somewhat_likelier_than_the_share_of_those_seen_tel
     """The odds of a predicted pair are those of its prior, moved to the share found, and e^0.2 times that."""
     seen = [fit_of(0, [NAN, 0.8, 0.0, 0.0], [NAN, 0.05, 0.02, 0.02], [0, 300, 300, 300])]
     fits = seen + [fit_of(victim, [NAN] * 4, [NAN] * 4, [0] * 4) for victim in (1, 2, 3)]
-    prior = np.full((4, 4), 0.3)
+    prior = Predictions.of(np.full((4, 4), 0.3))
     known = weigh(fits, Options(), prior)
     table = decide(fits, Options(), prior, weighed=known)
     moved = known.groups.prior(np.array([0.3]))[0]
@@ -183,3 +192,69 @@ def test_what_was_weighed_serves_fits_that_say_the_same_and_no_others():
     found, alone = decide(others, weighed=weighed), decide(others)
     assert found.probability.tolist() == pytest.approx(alone.probability.tolist(), rel=1e-12, nan_ok=True)
     assert found.slowdown.tolist() != pytest.approx(decide(fits).slowdown.tolist(), nan_ok=True)
+
+
+def _sparse_town(functions, met):
+    """Fits of functions that each met *met* others at random, of which a quarter slows them down by 60 %."""
+    draw = np.random.default_rng(8)
+    fits = []
+    for victim in range(functions):
+        others = draw.choice(functions, met, replace=False)
+        slowdown, se, overlaps = np.full(functions, NAN), np.full(functions, NAN), np.zeros(functions)
+        slowdown[others] = np.where(draw.random(met) < 0.25, 0.6, 0.0) + draw.normal(0, 0.03, met)
+        se[others], overlaps[others] = 0.03, draw.uniform(1, 200, met)
+        fits.append(fit_of(victim, slowdown, se, overlaps))
+    return fits
+
+
+def test_pairs_that_never_met_and_are_not_predicted_have_no_row_and_change_no_other():
+    """The same pairs among 30 functions and among 300 of which the others did nothing: rows are those that met, and
+    say the same."""
+    fits = _sparse_town(30, 8)
+    few = decision.decide(fits)
+    assert set(zip(few.victim.tolist(), few.aggressor.tolist(), strict=True)) == {
+        (fit.victim, int(aggressor)) for fit in fits for aggressor in np.flatnonzero(fit.effective_overlaps)
+    }
+    wide = [
+        replace(
+            fit_of(fit.victim, *(np.pad(getattr(fit, name), (0, 270), constant_values=value) for name, value in
+                                 (("slowdown", NAN), ("se", NAN), ("effective_overlaps", 0)))),
+        )
+        for fit in fits
+    ]  # fmt: skip
+    wide += [fit_of(victim, *np.full((2, 300), NAN), np.zeros(300)) for victim in range(30, 300)]
+    many = decision.decide(wide)
+    for name in ("victim", "aggressor", "probability", "slowdown", "low", "high", "effective_overlaps"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(many, name))
+    assert many.status == few.status
+
+
+def test_predicted_pairs_have_rows_of_their_own_between_those_that_met():
+    fits = _sparse_town(12, 3)
+    probability = np.full((4, 4), 0.3)
+    probability[1, 2] = NAN
+    known = np.array([2, 5, 7, 11])
+    prior = Predictions(known, probability)
+    table = decision.decide(fits, prior=prior)
+    dense = np.full((12, 12), NAN)
+    dense[np.ix_(known, known)] = probability
+    whole = decision.decide(fits, prior=Predictions.of(dense))
+    met = {(fit.victim, int(b)) for fit in fits for b in np.flatnonzero(fit.effective_overlaps)}
+    predicted = {(int(a), int(b)) for a in known for b in known if (a, b) != (5, 7)}
+    assert list(zip(table.victim.tolist(), table.aggressor.tolist(), strict=True)) == sorted(met | predicted)
+    np.testing.assert_array_equal(table.probability, whole.probability)
+    assert table.status == whole.status
+    for at in np.flatnonzero(table.effective_overlaps == 0):
+        assert table.status[at] == PREDICTED
+
+
+def test_a_fit_without_the_aggressors_that_it_never_met_is_the_same_fit():
+    [fit] = _sparse_town(1, 1)
+    wide = replace(fit_of(3, [NAN, 0.2, NAN, 0.1], [NAN, 0.05, NAN, 0.05], [0, 40, 3, 50], [NAN, 0.1, NAN, NAN],
+                          [NAN, 0.1, NAN, NAN]), drift=0.7, base={0: 1.5})  # fmt: skip
+    for given in (fit, wide):
+        kept = told(given)
+        again = kept.whole()
+        for name in VictimFit.__slots__:
+            np.testing.assert_array_equal(getattr(again, name), getattr(given, name))
+    assert told(wide).met.tolist() == [1, 2, 3]

@@ -60,9 +60,7 @@ def held(blocks, each, slowdown, *, seed=1, noise=0.1, functions=3, change=None)
 
 
 def model(*slowdowns):
-    found = np.full((3, 3), np.nan)
-    found[0] = slowdowns
-    return found
+    return sparse.csr_matrix(np.array([slowdowns, (0, 0, 0), (0, 0, 0)], float))
 
 
 TRUTH = (0.0, 0.6, 0.0)

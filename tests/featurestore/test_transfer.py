@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from featurestore.interference import transfer
 from featurestore.interference.evidence import Evidence
-from featurestore.interference.transfer import predict, scaled
+from featurestore.interference.transfer import scaled
 
 
 def town(seed, functions=30, seen=0.5):
@@ -15,7 +16,16 @@ def town(seed, functions=30, seen=0.5):
     interferes = clash >= np.quantile(clash, 0.85)
     known = draw.random((functions, functions)) < seen
     odds = np.where(known, np.where(interferes, 4.0, -4.0), np.nan)
-    return Evidence(odds, known.astype(float)), demand, interferes, known
+    return (odds, known.astype(float)), demand, interferes, known
+
+
+def predict(odds, weight, profile, share):
+    """The predictions of all pairs as a square, NaN where nothing is predicted; None where there are none at all."""
+    found = transfer.predict(Evidence.of(odds, weight), profile, share)
+    if found is None:
+        return None
+    victim, aggressor = np.indices(odds.shape).reshape(2, -1)
+    return found.at(victim, aggressor).reshape(odds.shape)
 
 
 def ranking(probability, truth):
@@ -28,7 +38,7 @@ def test_never_seen_pairs_are_ranked_by_what_the_functions_do_with_others():
     found = []
     for seed in range(4):
         evidence, demand, interferes, known = town(seed)
-        probability = predict(evidence, demand, 0.15)
+        probability = predict(*evidence, demand, 0.15)
         found.append(ranking(probability[~known], interferes[~known]))
     assert np.mean(found) > 0.85
 
@@ -38,7 +48,7 @@ def test_profiles_that_say_nothing_predict_worse_than_those_that_do():
     for seed in range(4):
         evidence, demand, interferes, known = town(seed)
         for profile, found in ((demand, with_profiles), (None, without)):
-            found.append(ranking(predict(evidence, profile, 0.15)[~known], interferes[~known]))
+            found.append(ranking(predict(*evidence, profile, 0.15)[~known], interferes[~known]))
     assert np.mean(with_profiles) > np.mean(without) + 0.05
 
 
@@ -46,7 +56,7 @@ def test_labels_without_a_pattern_give_predictions_near_the_share():
     draw = np.random.default_rng(5)
     odds = np.where(draw.random((30, 30)) < 0.15, 4.0, -4.0)
     odds[draw.random((30, 30)) < 0.5] = np.nan
-    probability = predict(Evidence(odds, np.isfinite(odds).astype(float)), draw.gamma(1, 1, (30, 4)), 0.15)
+    probability = predict(odds, np.isfinite(odds).astype(float), draw.gamma(1, 1, (30, 4)), 0.15)
     assert 0.1 < probability.mean() < 0.2
     assert np.quantile(probability, 0.95) < 0.5
 
@@ -54,30 +64,30 @@ def test_labels_without_a_pattern_give_predictions_near_the_share():
 def test_a_pair_does_not_teach_its_own_prediction():
     evidence, demand, _, known = town(6)
     victim, aggressor = np.argwhere(known)[17]
-    turned = evidence.odds.copy()
+    turned = evidence[0].copy()
     turned[victim, aggressor] *= -1
-    one, two = (predict(Evidence(odds, evidence.weight), demand, 0.15) for odds in (evidence.odds, turned))
+    one, two = (predict(odds, evidence[1], demand, 0.15) for odds in (evidence[0], turned))
     assert abs(one[victim, aggressor] - two[victim, aggressor]) < 0.1
 
 
 def test_the_same_twice():
     evidence, demand, _, _ = town(7)
-    np.testing.assert_array_equal(predict(evidence, demand, 0.15), predict(evidence, demand, 0.15))
+    np.testing.assert_array_equal(predict(*evidence, demand, 0.15), predict(*evidence, demand, 0.15))
 
 
 def test_too_little_is_known():
     odds = np.full((20, 20), np.nan)
     odds[0, :10] = -4.0
-    assert predict(Evidence(odds, np.isfinite(odds).astype(float)), None, 0.12) is None
+    assert predict(odds, np.isfinite(odds).astype(float), None, 0.12) is None
 
 
 def test_a_function_of_which_nothing_is_known_has_no_prediction():
     evidence, demand, _, _ = town(8)
-    odds, weight, profile = (np.array(part) for part in (evidence.odds, evidence.weight, demand))
+    odds, weight, profile = (np.array(part) for part in (*evidence, demand))
     odds[3, :] = odds[:, 3] = np.nan
     weight[3, :] = weight[:, 3] = 0
     profile[3] = np.nan
-    probability = predict(Evidence(odds, weight), profile, 0.15)
+    probability = predict(odds, weight, profile, 0.15)
     assert np.isnan(probability[3]).all()
     assert np.isnan(probability[:, 3]).all()
     assert np.isfinite(np.delete(np.delete(probability, 3, 0), 3, 1)).all()
