@@ -88,8 +88,8 @@ def test_a_worse_model_is_saved_and_does_not_answer(home, good, foreign, capsys)
     put(home, foreign)
     code, second, error = learn(home, capsys)
     assert code == 3
-    assert "the new model is saved but does not answer" in error
-    assert error.count("\n") == 1
+    [said] = [line for line in error.splitlines() if line.startswith("colocate:")]  # beside what a busy machine logs
+    assert "the new model is saved but does not answer" in said
     assert second["held_back"] == "worse"
     snapshot = published.load(home / "snapshot")
     assert snapshot.models == {"c1": first["model"]}
