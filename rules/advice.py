@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rules.candidates import Candidates, Scores, Sparse
+from rules.candidates import Candidates, Mask, Scores, Sparse
 
 if TYPE_CHECKING:
     from rules.policy import Policy
@@ -54,6 +54,17 @@ class NodeNeed:
     """A required property of the node: one of *alternatives* has to hold, all expressions of it."""
 
     alternatives: tuple[tuple[Expression, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BestOf:
+    """A required property of more *nodes* (one bool each) than one pod names, which nothing but names tells.
+
+    One of *alternatives* has to hold, or the node is one of the best of *nodes*, which the whole answer chooses.
+    """
+
+    nodes: Mask
+    alternatives: tuple[tuple[Expression, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +151,9 @@ def _print(encoded: bytes) -> str:
     return hashlib.sha256(encoded).hexdigest()[:8]
 
 
-Term = NodeNeed | NodeWish | PodTerm | PodFields | Rendered
+#: What is written into a pod, and what a rule may say: the answer settles the rest.
+Settled = NodeNeed | NodeWish | PodTerm | PodFields | Rendered
+Term = Settled | BestOf
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rules.advice import Advice, NodeNeed, NodeWish, PodFields, Reason, Rendered, Term
+from rules.advice import Advice, BestOf, NodeNeed, NodeWish, PodFields, Reason, Rendered, Settled, Term
 from rules.affinity.emission import additions
 from rules.affinity.merge import merge
+from rules.affinity.naming import implied, named
 from rules.affinity.patch import json_patch
 from rules.affinity.pod_rules import NAME as POD_RULES
 from rules.affinity.ranking import ranking
@@ -195,13 +196,14 @@ def answer(
         for term in (advice.otherwise if name in combined.gave_way else advice.terms)
         if not old or _required(term)
     ]
+    settled = list(_resolved(terms, advices, combined, view, policy))
     top = _NOBODY
     if satisfiable and not old:
         ranked = ranking(view.nodes, combined, policy)
-        terms += ranked.terms
+        settled += ranked.terms
         top = ranked.top
     before = _changeable(request.pod)
-    added = additions(terms, request.own_labels(policy))
+    added = additions(settled, request.own_labels(policy))
     expected = ",".join(view.nodes.names[node] for node in top[:EXPECTED].tolist())
     merged = merge(before, added, prefix=policy.label_prefix, decision=decision, expected=expected, raw=True)
     action = request.hpa.operations if request.hpa is not None else ()
@@ -224,6 +226,23 @@ def answer(
     )
 
 
+def _resolved(
+    terms: Iterable[Term], advices: Mapping[str, Advice], combined: Combined, view: View, policy: Policy
+) -> Iterator[Settled]:
+    """Name the best nodes where a need asks for it, those that all that is stated admits where there are none now."""
+    stated = {
+        name: advice.candidates
+        for name, advice in advices.items()
+        if RULES[name][0] == "stated" and advice.candidates is not None
+    }
+    for term in terms:
+        if not isinstance(term, BestOf):
+            yield term
+        elif not implied(term, view.nodes, stated.get("own")):
+            masks = (each.mask() for each in stated.values())
+            yield named(term, view.nodes, combined.best, masks, policy.named)
+
+
 def _combined(advices: Mapping[str, Advice], view: View, policy: Policy) -> Combined:
     shared = tuple(advices[name] for name in _SHARED if name in advices)
     # The advices are kept beside the result, so that no other one can have the same identity.
@@ -243,7 +262,7 @@ def _changeable(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _required(term: Term) -> bool:
-    if isinstance(term, (NodeNeed, NodeWish, PodFields)):
+    if isinstance(term, (NodeNeed, BestOf, NodeWish, PodFields)):
         return not isinstance(term, NodeWish)
     return term.required if isinstance(term, Rendered) else term.weight is None
 

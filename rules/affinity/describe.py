@@ -13,6 +13,8 @@ from rules.nodes import LabelColumn, Nodes
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: A label with more values than this names nodes rather than kinds of nodes.
 _KINDS: Final = 64
+#: So many labels together tell what none tells alone.
+_COVERS: Final = 3
 #: So many nodes of either side are compared before all are: most labels do not tell even these apart.
 _SAMPLE: Final = 8
 
@@ -55,6 +57,32 @@ def parts(
             telling = [keys[row] for row in np.flatnonzero(apart[:, column]).tolist()]
             best = _by_label(nodes, telling, wanted, rest, deny)
         yield size, best if best is not None else _by_name(nodes, wanted, rest, limit, deny)
+
+
+def cover(nodes: Nodes, wanted: Mask, rest: Mask) -> tuple[list[tuple[Expression, ...]], Mask]:
+    """Return alternatives, one label's values each, that hold for many of *wanted* and for none of *rest*.
+
+    What none of them holds for is returned too. Labels are taken in turn, each time the one that tells most of what
+    is left, at most `_COVERS` of them.
+    """
+    told: list[tuple[Expression, ...]] = []
+    left, outside = wanted, np.flatnonzero(rest)
+    keys, _ = nodes.memo.once("kinds", lambda: _kinds(nodes))
+    while left.any() and len(told) < _COVERS:
+        best: tuple[int, Expression, Mask] | None = None
+        ids = np.flatnonzero(left)
+        for key in keys:
+            column = nodes.labels[key]
+            pure = _occurring(column, ids)[1:] & ~_occurring(column, outside)[1:]
+            values = tuple(sorted(column.values[code] for code in np.flatnonzero(pure).tolist()))
+            held = column.holds(values) & left if values else None
+            if held is not None and (count := int(np.count_nonzero(held))) > (best[0] if best else 0):
+                best = count, Expression(key, "In", values), held
+        if best is None:
+            break
+        told.append((best[1],))
+        left = left & ~best[2]
+    return told, left
 
 
 def _kinds(nodes: Nodes) -> tuple[tuple[str, ...], Ids]:

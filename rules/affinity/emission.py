@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import product
 
-from rules.advice import Json, NodeNeed, PodFields, Rendered, Term, node_term
+from rules.advice import Json, NodeNeed, PodFields, Rendered, Settled, node_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Additions:
     node: str = ""
 
 
-def additions(terms: Iterable[Term], labels: dict[str, str | None]) -> Additions:
+def additions(terms: Iterable[Settled], labels: dict[str, str | None]) -> Additions:
     """Sort *terms* into the lists of an affinity, each once; *labels* are the pod's own to set, None to remove."""
     needs: list[NodeNeed] = []
     fields: list[PodFields] = []

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rules.advice import Advice, NodeWish, Reason, Term
+from rules.advice import Advice, BestOf, NodeWish, Reason, Term
 from rules.affinity.needs import find
 from rules.candidates import Candidates
 from rules.policy import Policy
@@ -18,14 +18,16 @@ def hardware(request: Request, view: View, policy: Policy) -> Advice:
     mask = np.ones(len(view.nodes), dtype=np.bool_)
     terms: list[Term] = []
     reasons = []
-    for found in find(view.nodes, request.needs):
+    for found in find(view.nodes, request.needs, policy):
         mask &= found.have
         have = int(np.count_nonzero(found.have))
         said = f"{request.function_name or 'the pod'} needs {found.shown}: {have} of {len(view.nodes)} nodes have it"
-        if found.need is None:
-            said += "; it is no label that a pod could ask for"
+        if found.requested(request.requests):
+            said += "; the pod requests it, which the scheduler holds it to"
         else:
-            terms.append(found.need)
+            terms += found.needs
+            if any(isinstance(need, BestOf) for need in found.needs):
+                said += f"; no label tells which: the best {policy.named} are named at most"
         reasons.append(Reason("hardware", said))
     if not reasons:
         return Advice("hardware")
@@ -37,10 +39,10 @@ def preferred_hardware(request: Request, view: View, policy: Policy) -> Advice:
     grades = np.zeros(len(view.nodes))
     terms: list[Term] = []
     reasons = []
-    for found in find(view.nodes, request.wishes):
+    for found in find(view.nodes, request.wishes, policy):
         grades += found.have / len(request.wishes)
-        if found.need is not None:
-            terms += [NodeWish(_WISH_WEIGHT, expressions) for expressions in found.need.alternatives]
+        for need in found.needs:
+            terms += [NodeWish(_WISH_WEIGHT, expressions) for expressions in need.alternatives]
         have = int(np.count_nonzero(found.have))
         reasons.append(
             Reason("preferred_hardware", f"would like {found.shown}: {have} of {len(view.nodes)} nodes have it")

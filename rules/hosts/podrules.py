@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from pipeline.records import Labels, Pod, PodSelection, Requirement
-from rules.advice import Json, NodeNeed, PodFields, PodTerm, Term
+from rules.advice import Json, NodeNeed, PodFields, PodTerm, Settled
 from rules.hosts import keys
 
 
@@ -21,7 +21,7 @@ class PodRules:
     terms: tuple[PodTerm, ...] = ()
     freedom: tuple[int, ...] = ()
 
-    def advised(self) -> Iterator[Term]:
+    def advised(self) -> Iterator[Settled]:
         """Yield what is to be added to the pod."""
         yield from self.needs
         yield from self.terms

@@ -1,12 +1,14 @@
 """What extra resources mean on nodes, and the expressions that say so."""
 
+import jsonpatch
 import numpy as np
 import pytest
+from msgspec import structs
 
 from rules.affinity.describe import describe
 from tests.support import scheduling
 from tests.support.scheduling import REQUIRED
-from tests.support.worlds import World, flow, names, node, of_workflow
+from tests.support.worlds import GIB, World, flow, names, node, of_workflow
 
 NODES = [
     node("yes", {"gpu": "yes"}),
@@ -64,12 +66,59 @@ def test_a_number_may_be_a_label():
     assert names(answer) == ["A"]
 
 
-@pytest.mark.parametrize("extra", [{"no such key!": True}, {"disktype": "no value / at all"}])
-def test_what_no_label_can_say_is_said_and_not_emitted(extra):
+#: SHA-256 of the key "no such key!" and of the value "no value / at all", as `sha256sum` prints it, cut at 40.
+KEY, VALUE = "h-e041211a9d33c36ec40741ecbafc44250b568adf", "h-af266bf5fa1080539ac0ca4c568208591e60539e"
+
+
+@pytest.mark.parametrize(
+    ("extra", "label", "value"),
+    [
+        ({"no such key!": True}, f"colocation.internal/{KEY}", "true"),
+        ({"disktype": "no value / at all"}, "disktype", VALUE),
+        ({"no such key!": "no value / at all"}, f"colocation.internal/{KEY}", VALUE),
+    ],
+)
+def test_what_no_label_can_say_is_asked_for_by_its_digest_and_never_dropped(extra, label, value):
     _, answer = ask(extra)
     assert not answer.satisfiable
-    assert REQUIRED not in answer.affinity.get("nodeAffinity", {})
-    assert any("no label" in reason.sentence for reason in answer.reasons)
+    [term] = answer.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert term == {"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]}
+    world, answer = ask(extra, [*NODES, node("labelled", {label: value})])
+    assert names(answer) == ["labelled"]
+    assert by_terms(world, answer) == {"labelled"}
+
+
+@pytest.mark.parametrize(
+    ("extra", "have"),
+    [
+        ({"gpu": "2"}, {"two"}),
+        ({"gpu": 2.0}, {"two"}),
+        ({"gpu": "3"}, set()),
+        ({"gpu": 0}, {"none", "zero"}),
+        ({"gpu": "0"}, {"none", "zero"}),
+        ({"memory": "32Gi"}, {"two"}),
+        ({"memory": 32768}, {"two"}),  # MB, as everywhere in a workflow
+        ({"memory": 32769}, set()),
+        ({"cpu": "8500m"}, {"one"}),
+        ({"cpu": 8}, {"one", "two", "none", "zero"}),
+        ({"hugepages-2Mi": "1Gi"}, {"zero"}),
+    ],
+)
+def test_an_amount_may_be_any_quantity(extra, have):
+    nodes = [
+        node("one", cpu=9, **{"nvidia.com/gpu": 1.0}),
+        node("two", memory=32 * GIB, **{"nvidia.com/gpu": 2.0}),
+        node("none"),
+        node("zero", **{"nvidia.com/gpu": 0.0, "hugepages-2Mi": GIB}),
+    ]
+    world, answer = ask(extra, nodes)
+    assert set(names(answer)) == have
+    assert by_terms(world, answer) == have
+
+
+def test_a_label_that_says_zero_is_asked_for_by_its_value():
+    _, answer = ask({"numa": 0}, [node("A", {"numa": "0"}), node("B", {"numa": "1"})])
+    assert names(answer) == ["A"]
 
 
 def test_wished_for_hardware_is_preferred_only():
@@ -144,24 +193,139 @@ def test_large_clusters_get_few_short_terms():
     assert all(nodes[int(name[1:])].node_type == "t0" for name, weight in weights.items() if weight == best)
 
 
-@pytest.mark.parametrize(("having", "named"), [(200, 200), (201, 0)])
-def test_a_need_that_no_label_tells_names_few_nodes_or_none(having, named):
-    """Of 300 nodes so many have the amount; none carries a label that tells it."""
-    nodes = [node(f"n{each:03d}", **{"nvidia.com/gpu": float(each < having)}) for each in range(300)]
-    _, answer = ask({"gpu": True}, nodes)
+def many(having, of, **more):
+    """So many nodes, the first *having* of which have a GPU that no label tells."""
+    return [node(f"n{each:03d}", **{"nvidia.com/gpu": float(each < having)}, **more) for each in range(of)]
+
+
+def named(answer):
+    """The names in the one expression of the required node affinity."""
+    [term] = answer.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    [expression] = term["matchExpressions"]
+    assert (expression["key"], expression["operator"]) == ("kubernetes.io/hostname", "In")
+    return expression["values"]
+
+
+def loaded(nodes, extra, light=range(100, 150), **action):
+    """A world in which a few nodes are lightly loaded, and so the best."""
+    return World(
+        nodes, known=("f",), workflows=[flow({"name": "f", "extraResources": extra, **action})],
+        load={each.name: 0.1 if number in light else 0.9 for number, each in enumerate(nodes)},
+    )  # fmt: skip
+
+
+def test_a_need_that_no_label_tells_names_all_nodes_that_have_it_while_they_are_few():
+    world, answer = ask({"gpu": True}, many(200, 300))
+    assert named(answer) == [each.name for each in world.nodes[:200]]
+
+
+@pytest.mark.parametrize("mode", ["prefer", "require"])
+def test_of_more_nodes_than_one_pod_names_the_best_that_have_it_are_required(mode):
+    """Of 401 nodes 201 have it; never one that has not, whatever joins the cluster."""
+    nodes = many(201, 401)
+    world = loaded(nodes, {"gpu": True}, light=[*range(100, 150), *range(300, 350)])
+    manifest = of_workflow("f")
+    answer = world.advise(manifest, mode)
     assert answer.satisfiable
-    assert set(names(answer)) <= {each.name for each in nodes[:having]}
-    required = (answer.affinity.get("nodeAffinity") or {}).get(REQUIRED) or {"nodeSelectorTerms": []}
-    values = [
-        value
-        for term in required["nodeSelectorTerms"]
-        for each in term["matchExpressions"]
-        for value in each["values"]
-    ]
-    assert sorted(values) == [each.name for each in nodes[:named]]
+    assert named(answer) == [f"n{each}" for each in range(100, 150)]
     [told] = [reason.sentence for reason in answer.reasons if reason.rule == "hardware"]
-    assert f"{having} of 300 nodes have it" in told
-    assert ("no label that a pod could ask for" in told) is not bool(named)
+    assert told == "f needs gpu: 201 of 401 nodes have it; no label tells which: the best 50 are named at most"
+    # A second run over the result leaves it, though the best may be others by then.
+    result = jsonpatch.apply_patch(manifest, list(answer.patch))
+    again = loaded(nodes, {"gpu": True}, light=range(50)).advise(result, mode)
+    assert again.affinity["nodeAffinity"][REQUIRED] == answer.affinity["nodeAffinity"][REQUIRED]
+    assert loaded(nodes, {"gpu": True}, light=[*range(100, 150), *range(300, 350)]).advise(result, mode).patch == ()
+
+
+def test_the_named_nodes_are_those_that_the_pods_own_rules_and_its_workflow_leave():
+    nodes = [
+        node(f"n{each:03d}", {"zone": "a" if each < 300 else "b"}, **{"nvidia.com/gpu": float(each % 2)})
+        for each in range(600)
+    ]
+    world = loaded(nodes, {"gpu": True, "zone": "b"}, light=range(301, 400))
+    answer = world.advise(of_workflow("f"))
+    [term] = answer.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert {"key": "zone", "operator": "In", "values": ["b"]} in term["matchExpressions"]
+    assert by_terms(world, answer) == {f"n{each}" for each in range(301, 400, 2)}
+    # Where no node has room now, the pod waits for nodes that it may ever run on.
+    full = loaded([structs.replace(each, ready=False) for each in nodes], {"gpu": True, "zone": "b"})
+    answer = full.advise(of_workflow("f"))
+    assert not answer.satisfiable
+    waits_for = by_terms(full, answer)
+    assert len(waits_for) == 50
+    assert waits_for <= {f"n{each}" for each in range(301, 600, 2)}
+
+
+def test_beside_a_label_that_some_have_the_others_are_named():
+    nodes = [node("labelled", {"gpu": "yes"}), *many(250, 500)]
+    world, answer = ask({"gpu": True}, nodes)
+    admitted = by_terms(world, answer)
+    assert "labelled" in admitted
+    assert admitted - {"labelled"} <= {each.name for each in nodes[1:251]}
+    # Where none of the others has room, the label alone is asked for.
+    closed = [structs.replace(each, ready=False) for each in nodes[1:]]
+    world, answer = ask({"gpu": True}, [nodes[0], *closed])
+    assert by_terms(world, answer) == {"labelled"}
+
+
+def test_several_labels_tell_what_none_tells_alone():
+    """Half of the nodes with the resource are told by their machine, half by their rack; no names are needed."""
+    gpu = {"nvidia.com/gpu": 1.0}
+    nodes = [
+        *(node(f"a{each}", {"machine": "g4"}, **gpu) for each in range(250)),
+        *(node(f"b{each}", {"machine": "m5", "rack": "r9"}, **gpu) for each in range(250)),
+        *(node(f"c{each}", {"machine": "m5", "rack": "r1"}) for each in range(250)),
+    ]
+    world, answer = ask({"gpu": True}, nodes)
+    assert answer.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == [
+        {"matchExpressions": [{"key": "machine", "operator": "In", "values": ["g4"]}]},
+        {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r9"]}]},
+    ]
+    assert by_terms(world, answer) == {each.name for each in nodes[:500]}
+
+
+@pytest.mark.parametrize("having", [100, 300])
+def test_what_the_pod_requests_itself_needs_no_names(having):
+    """The scheduler holds the pod to nodes with room for its requests."""
+    world = loaded(many(having, 600), {"gpu": 2})
+    world.nodes = [
+        structs.replace(
+            each, allocatable={**each.allocatable, "nvidia.com/gpu": 4 * each.allocatable["nvidia.com/gpu"]}
+        )
+        for each in world.nodes
+    ]
+    enough = of_workflow("f", requests={"nvidia.com/gpu": "2"})
+    answer = world.advise(enough)
+    assert REQUIRED not in answer.affinity.get("nodeAffinity", {})
+    assert set(names(answer)) <= {each.name for each in world.nodes[:having]}
+    assert any("the pod requests it" in reason.sentence for reason in answer.reasons)
+    for requests in ({"nvidia.com/gpu": "1"}, {"cpu": "2"}, {}):
+        answer = world.advise(of_workflow("f", requests=requests))
+        assert set(named(answer)) <= {each.name for each in world.nodes[:having]}
+
+
+def test_a_label_stays_required_beside_a_request():
+    nodes = [node("A", {"gpu": "yes"}, **{"nvidia.com/gpu": 1.0}), node("B", **{"nvidia.com/gpu": 0.0})]
+    world = World(nodes, workflows=[flow({"name": "f", "extraResources": {"gpu": True}})])
+    answer = world.advise(of_workflow("f", requests={"nvidia.com/gpu": "1"}))
+    assert by_terms(world, answer) == {"A"}
+
+
+def test_nodes_without_a_label_of_their_name_are_named_in_fields():
+    nodes = [structs.replace(each, labels={}) for each in many(3, 6)]
+    world, answer = ask({"gpu": True}, nodes)
+    assert answer.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [each.name]}]} for each in nodes[:3]
+    ]
+    assert by_terms(world, answer) == {"n000", "n001", "n002"}
+
+
+@pytest.mark.parametrize("lacking", [250, 350])
+def test_a_resource_to_be_avoided_by_many_names_the_best_without_it(lacking):
+    nodes = [node(f"n{each:03d}", **{"nvidia.com/gpu": float(each >= lacking)}) for each in range(600)]
+    world = loaded(nodes, {"gpu": False}, light=[*range(100, 150), *range(500, 550)])
+    answer = world.advise(of_workflow("f"))
+    assert by_terms(world, answer) == {f"n{each}" for each in range(100, 150)}
 
 
 def test_a_resource_to_be_avoided_names_few_nodes_or_none():

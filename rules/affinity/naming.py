@@ -1,0 +1,48 @@
+"""A need that nothing but names tells, of too many nodes to name: the best of them are named."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.advice import BestOf, Expression, NodeNeed
+from rules.affinity.describe import HOSTNAME
+from rules.affinity.selector import all_of
+from rules.candidates import Candidates, Mask
+from rules.nodes import Nodes
+
+Numbers = npt.NDArray[np.intp]
+
+
+def implied(need: BestOf, nodes: Nodes, own: Candidates | None) -> bool:
+    """Whether the pod's *own* node rules admit only what meets *need*, such as the names of an earlier run."""
+    if own is None:
+        return False
+    lacking = ~need.nodes
+    for expressions in need.alternatives:
+        lacking &= ~all_of(nodes, expressions)
+    return len(own) > 0 and not (own.mask() & lacking).any()
+
+
+def named(need: BestOf, nodes: Nodes, best: Numbers, admitted: Iterable[Mask], limit: int) -> NodeNeed:
+    """Return *need* with at most *limit* names: those of its nodes that come first in *best*.
+
+    Where none is among the best, some of what all of *admitted* allow are named, and the pod waits for these, unless
+    an alternative holds somewhere: then that is all it asks for.
+    """
+    chosen = best[need.nodes[best]][:limit]
+    if not chosen.size and not (need.alternatives and best.size):
+        mask = need.nodes.copy()
+        for each in admitted:
+            mask &= each
+        chosen = np.flatnonzero(mask if mask.any() else need.nodes)[:limit]
+    return NodeNeed((*need.alternatives, *_names(nodes, chosen))) if chosen.size else NodeNeed(need.alternatives)
+
+
+def _names(nodes: Nodes, chosen: Numbers) -> tuple[tuple[Expression, ...], ...]:
+    """Name the nodes *chosen* by their label; where one lacks it, each in a field, which holds one name only."""
+    labels = [nodes.label(HOSTNAME, number) for number in chosen.tolist()]
+    if all(labels):
+        return ((Expression(HOSTNAME, "In", tuple(sorted(filter(None, labels)))),),)
+    names = sorted(nodes.names[number] for number in chosen.tolist())
+    return tuple((Expression("metadata.name", "In", (name,), field=True),) for name in names)
