@@ -17,7 +17,7 @@ def rule(group: str, resources: Iterable[str], verbs: Iterable[str], names: Iter
 
 
 #: What answers are made of. The webhook's replicas need no more than that.
-ANSWERING: Final = (rule("", ("nodes", "pods", "services"), _READ),)
+ANSWERING: Final = (rule("", ("namespaces", "nodes", "pods", "services"), _READ),)
 COLLECTING: Final = (*ANSWERING, rule("wp5.physics-faas.eu", ("workflows",), _READ))
 DISKS: Final = (
     rule(

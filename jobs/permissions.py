@@ -39,7 +39,7 @@ _CHANGE: Final = ("get", "list", "create", "update", "delete")
 NEEDS: Mapping[str, Need] = {
     "answering": Need(
         lambda settings: True,
-        tuple(Right("", each, _READ) for each in ("nodes", "pods", "services")),
+        tuple(Right("", each, _READ) for each in ("namespaces", "nodes", "pods", "services")),
         "",
     ),
     "workflows": Need(

@@ -12,7 +12,7 @@ from rules.functions import with_unlearned
 from rules.memo import Memo
 from rules.nodes import with_held
 from rules.running import Entries, Floats, Held, Reservation, Running, entries, units
-from rules.standing import changed
+from rules.standing import Scopes, changed, scoped
 from rules.view import Services, View, company_now, counts
 
 #: Beyond so many functions with entries of their own all entries are laid out anew.
@@ -21,7 +21,9 @@ _CHANGED: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What happened to a cluster's pods and to one's own reservations, each in any order; *services* None: nothing.
+    """What happened to a cluster's pods and to one's own reservations, each in any order.
+
+    *services* and *scopes* are all that there are now, None where nothing happened to them.
 
     A pod that changed is gone as it was and came as it is.
     """
@@ -31,6 +33,7 @@ class Changes:
     reserved: tuple[Reservation, ...] = ()
     released: tuple[Reservation, ...] = ()
     services: Services | None = None
+    scopes: Scopes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def updated(view: View, at: datetime, changes: Changes) -> View:
         pairs=pairs,
         services=services,
         standing=changed(
-            view.standing,
+            view.standing if changes.scopes is None else scoped(view.standing, changes.scopes),
             ((sign, pod) for sign, pods in ((-1, changes.gone), (1, changes.came)) for pod in filter(counts, pods)),
             view.nodes.index,
         ),

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Final
 
 from pipeline.mangling import Index
-from pipeline.records import Pod
+from pipeline.records import Labels, Pod
 from rules.functions import action_of
 from rules.labels import label_value
 
@@ -36,24 +36,29 @@ class Owners:
         self._labelled: dict[tuple[str, str], str] = {}
 
     def function_of(self, pod: Pod) -> str:
-        """Return the function that OpenWhisk's labels say, else one's own label, else an unambiguous pod name.
+        """Return the function that `labelled` says, else an unambiguous pod name; "" where nothing tells."""
+        said = self.labelled(pod.labels)
+        return (self._index.of_pod(pod.name) or "") if said is None else said
+
+    def labelled(self, labels: Labels) -> str | None:
+        """Return the function that OpenWhisk's labels say, else one's own label; None where there is neither.
 
         A label that names the bare action speaks of the one function with that action, else of a function of that
-        very name. "" where nothing tells.
+        very name. "" where one's own label stands for a name that is not known.
         """
-        action = pod.labels.get(self._action)
+        action = labels.get(self._action)
         if action:
-            said = (pod.labels.get(self._namespace, ""), action)
+            said = (labels.get(self._namespace, ""), action)
             function = self._labelled.get(said)
             if function is None:
                 function = self._index.of_labels(*said) if said[0] else self._by_value.get(action, action)
                 if len(self._labelled) < _ROOM:
                     self._labelled[said] = function
             return function
-        if self._own in pod.labels:
-            value = pod.labels[self._own]
+        if self._own in labels:
+            value = labels[self._own]
             return self._by_value.get(value) or ("" if _HASHED.fullmatch(value) else value)
-        return self._index.of_pod(pod.name) or ""
+        return None
 
     def decision_of(self, pod: Pod) -> str:
         """Return the name of one's own decision that *pod* carries, "" for none."""

@@ -5,7 +5,8 @@ adds rows, and copies nothing but them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -18,8 +19,11 @@ from rules.memo import Memo
 Kind = tuple[str, frozenset[tuple[str, str]], tuple[PodSelection, ...]]
 Counts = npt.NDArray[np.int64]
 
-#: Kubernetes labels every namespace with its name; of its other labels nothing is known here.
+#: Kubernetes labels every namespace with its name.
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+#: The labels of namespaces, as far as they are known.
+Scopes = Mapping[str, Labels]
+_UNKNOWN: Final[Scopes] = MappingProxyType({})
 #: Rows and kinds beyond twice as many as there need to be, and this, are laid out anew.
 _SLACK: Final = 1000
 
@@ -29,7 +33,7 @@ class Kinds:
     """The distinct kinds of pods, each with its number in *index*; *memo* keeps what follows from them alone.
 
     *apart* are the pods that a kind will not have beside it, *shunned* the label keys by which all kinds say so, and
-    "" where some kind says it of any pod.
+    "" where some kind says it of any pod. *scopes* are the labels of namespaces.
     """
 
     namespaces: tuple[str, ...]
@@ -37,6 +41,7 @@ class Kinds:
     apart: tuple[tuple[PodSelection, ...], ...]
     index: Mapping[Kind, int]
     shunned: frozenset[str] = frozenset()
+    scopes: Scopes = field(default_factory=lambda: _UNKNOWN)
     memo: Memo = field(default_factory=Memo)
 
     def __len__(self) -> int:
@@ -56,7 +61,7 @@ class Kinds:
 
     def _selected(self, selection: PodSelection) -> Mask:
         mask: Mask = np.fromiter(
-            (covers(selection, each) for each in self.namespaces), dtype=np.bool_, count=len(self)
+            (covers(selection, each, self.scopes) for each in self.namespaces), dtype=np.bool_, count=len(self)
         )
         if selection.requirements is None:
             return np.zeros(len(self), dtype=np.bool_)
@@ -101,21 +106,36 @@ def meets(requirement: Requirement, labels: Labels) -> bool:
     return False
 
 
-def covers(selection: PodSelection, namespace: str) -> bool:
-    """Whether *selection* speaks of the pods of *namespace*, as far as its name tells."""
+def covers(selection: PodSelection, namespace: str, scopes: Scopes = _UNKNOWN) -> bool:
+    """Whether *selection* speaks of the pods of *namespace*, by its labels in *scopes*.
+
+    Of a namespace whose labels are not known, all but the name is taken as met: passing over a node that nothing
+    forbids costs less than waiting for one that something does.
+    """
     if namespace in selection.namespaces:
         return True
     wanted = selection.namespace_requirements
-    return wanted is not None and all(meets(each, {NAMESPACE_NAME: namespace}) for each in wanted)
+    if wanted is None:
+        return False
+    known = scopes.get(namespace)
+    labels = {NAMESPACE_NAME: namespace, **(known or {})}
+    return all(meets(each, labels) for each in wanted if known is not None or each.key == NAMESPACE_NAME)
 
 
-def selects(selection: PodSelection, namespace: str, labels: Labels) -> bool:
+def selects(selection: PodSelection, namespace: str, labels: Labels, scopes: Scopes = _UNKNOWN) -> bool:
     """Whether *selection* speaks of a pod with *labels* in *namespace*."""
     return (
         selection.requirements is not None
-        and covers(selection, namespace)
+        and covers(selection, namespace, scopes)
         and all(meets(each, labels) for each in selection.requirements)
     )
+
+
+def scoped(before: Standing, scopes: Scopes) -> Standing:
+    """Return *before* with the labels of namespaces as they are now."""
+    if scopes == before.kinds.scopes:
+        return before
+    return replace(before, kinds=replace(before.kinds, scopes=scopes, memo=Memo()))
 
 
 def standing(pods: Iterable[Pod], nodes: Mapping[str, int]) -> Standing:
@@ -178,6 +198,7 @@ def _extended(kinds: Kinds, fresh: Mapping[Kind, int], labels: Sequence[Labels])
         (*kinds.apart, *(apart for _, _, apart in fresh)),
         {**kinds.index, **fresh},
         kinds.shunned | _shunned(apart for _, _, apart in fresh),
+        kinds.scopes,
     )
 
 
@@ -207,6 +228,7 @@ def _anew(old: Standing) -> Standing:
             tuple(kinds.apart[each] for each in numbers),
             {by_number[each]: number for number, each in enumerate(numbers)},
             _shunned(kinds.apart[each] for each in numbers),
+            kinds.scopes,
         ),
         renumbered.astype(np.int32),
         node.astype(np.int32),

@@ -1,6 +1,6 @@
 """From the snapshot's Arrow tables to the view's columns, one cluster's rows of each."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -85,6 +85,24 @@ def used(table: pa.Table) -> dict[str, tuple[float, float]]:
     return dict(zip(table["node"].to_pylist(), zip(cores, memory, strict=True), strict=True))
 
 
+def owned(table: pa.Table, labelled: Callable[[Mapping[str, str]], str | None]) -> pa.Table:
+    """Return placements, those without a function with the one that their labels say.
+
+    The history knows pods by OpenWhisk's labels and by name; one's own label may be all that a pod carries yet.
+    """
+    nameless = pc.equal(pc.fill_null(table["function"].cast(pa.string()), ""), "")
+    if not pc.any(nameless).as_py():
+        return table
+    said, codes = _encoded(table["labels"])
+    carried = {int(code) for code in np.unique(codes[nameless.to_numpy()])}
+    names = [
+        (labelled(_LABELS.decode(each or "{}")) or "") if code in carried else "" for code, each in enumerate(said)
+    ]
+    by_label = pa.array(names, pa.string()).take(pa.array(codes))
+    functions = pc.if_else(nameless, by_label, table["function"].cast(pa.string()))
+    return table.set_column(table.column_names.index("function"), "function", functions)
+
+
 def placed(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, int]) -> Seen:
     """Return the pods that the snapshot saw holding a node."""
     table = _holding(table)
@@ -136,6 +154,11 @@ def busyness(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, 
     order = known[np.lexsort((node[known], function[known]))]
     start = np.searchsorted(function[order], np.arange(len(functions) + 1))
     return Busyness(start, node[order], _numbers(table["running"])[order])
+
+
+def placed_functions(table: pa.Table) -> list[str]:
+    """Return the functions of placements, each once."""
+    return [name for name in _encoded(table["function"])[0] if name]
 
 
 def function_names(tables: Mapping[str, pa.Table]) -> set[str]:

@@ -23,7 +23,7 @@ from rules.memo import Memo
 from rules.nodes import Nodes, columns, with_held
 from rules.owners import Owners
 from rules.running import Busyness, Held, Reservation, Running, Seen, ask
-from rules.standing import Standing, standing
+from rules.standing import Scopes, Standing, scoped, standing
 
 __all__ = ["Learned", "Reservation", "Services", "View", "learn", "prepare", "view_of"]
 
@@ -88,12 +88,13 @@ def prepare(
     pods: Sequence[Pod] | None = None,
     reservations: Sequence[Reservation] = (),
     services: Services = MappingProxyType({}),
+    scopes: Scopes = MappingProxyType({}),
     function_labels: tuple[str, str] = _FUNCTION_LABELS,
     label_prefix: str = _LABEL_PREFIX,
 ) -> View:
     """Make the view of *cluster* at *at*; without live *nodes* or *pods* those that the snapshot last saw."""
     learned = learn(snapshot, cluster, function_labels=function_labels, label_prefix=label_prefix)
-    return view_of(learned, at, nodes=nodes, pods=pods, reservations=reservations, services=services)
+    return view_of(learned, at, nodes=nodes, pods=pods, reservations=reservations, services=services, scopes=scopes)
 
 
 def learn(
@@ -108,6 +109,8 @@ def learn(
     workflows = _workflows(found["workflows"])
     known = tables.function_names(found)
     functions = tables.functions(found["functions"], known, workflows.values())
+    owners = Owners(functions.mangled, known, function_labels, label_prefix)
+    found["placements"] = tables.owned(found["placements"], owners.labelled)
     return Learned(
         cluster=cluster,
         version=snapshot.version,
@@ -115,7 +118,7 @@ def learn(
         functions=functions,
         pairs=tables.pairs(found["pairs"], functions.index),
         workflows=workflows,
-        owners=Owners(functions.mangled, known, function_labels, label_prefix),
+        owners=owners,
         tables=found,
     )
 
@@ -128,13 +131,14 @@ def view_of(
     pods: Sequence[Pod] | None = None,
     reservations: Sequence[Reservation] = (),
     services: Services = MappingProxyType({}),
+    scopes: Scopes = MappingProxyType({}),
 ) -> View:
     """Put a live cluster beside what was *learned*; without live *nodes* or *pods* those that the snapshot last saw.
 
-    *services* maps (namespace, name) to the selector of a Service. A reservation counts until a pod that carries its
-    decision has a node. A pair's slowdown is per activation that runs all the time, so a function's pods weigh by how
-    busy they are: by what was measured on the node, else like its other pods, else as always busy; where busyness is
-    measured and the function was not seen at all, as `running.IDLE`.
+    *services* maps (namespace, name) to the selector of a Service, *scopes* a namespace to its labels. A reservation
+    counts until a pod that carries its decision has a node. A pair's slowdown is per activation that runs all the
+    time, so a function's pods weigh by how busy they are: by what was measured on the node, else like its other pods,
+    else as always busy; where busyness is measured and the function was not seen at all, as `running.IDLE`.
     """
     given = tables.nodes(learned.tables["nodes"]) if nodes is None else nodes
     listed = sorted(given, key=lambda each: each.name)  # equal ones rank alike, in whatever order a server lists them
@@ -166,9 +170,12 @@ def view_of(
         company=company_now(running, functions, medians, len(laid)),
         workflows=learned.workflows,
         services=services,
-        standing=tables.standing(learned.tables["placements"], laid.index)
-        if pods is None
-        else standing(filter(counts, pods), laid.index),
+        standing=scoped(
+            tables.standing(learned.tables["placements"], laid.index)
+            if pods is None
+            else standing(filter(counts, pods), laid.index),
+            scopes,
+        ),
     )
 
 
@@ -181,9 +188,12 @@ def company_now(running: Running, functions: Functions, medians: CompanyMedians,
 
 
 def _owners(learned: Learned, pods: Sequence[Pod] | None) -> tuple[list[str], set[str]]:
-    """Return the function of each of *pods*, and one's own decisions that they carry; only pods with a node count."""
+    """Return the function of each of *pods*, and one's own decisions that they carry; only pods with a node count.
+
+    Without pods the functions are those of the snapshot's placements.
+    """
     if pods is None:
-        return [], set()
+        return tables.placed_functions(learned.tables["placements"]), set()
     of = learned.owners
     counting = [pod for pod in pods if counts(pod)]
     return [of.function_of(pod) for pod in counting], {of.decision_of(pod) for pod in counting} - {""}

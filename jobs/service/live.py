@@ -1,4 +1,4 @@
-"""The live cluster while serving: nodes, pods that hold something, and services, kept current by watches.
+"""The live cluster while serving: nodes, pods that hold something, services and namespaces, kept current by watches.
 
 Only what answers need is kept of each object, so that 50,000 pods stay small and a garbage collection short.
 """
@@ -28,6 +28,15 @@ class _Meta(msgspec.Struct):
     namespace: str = ""
 
 
+class _Labelled(msgspec.Struct):
+    name: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Namespace(msgspec.Struct):
+    metadata: _Labelled
+
+
 class _ServiceSpec(msgspec.Struct):
     selector: dict[str, str] | None = None
 
@@ -38,6 +47,7 @@ class _Service(msgspec.Struct):
 
 
 _SERVICES = msgspec.json.Decoder(_Service)
+_NAMESPACES = msgspec.json.Decoder(_Namespace)
 ServiceKey = tuple[str, str]
 K = TypeVar("K")
 T = TypeVar("T")
@@ -137,11 +147,13 @@ class Live:
         self._nodes = Held("node", self._read_node, self._changed)
         self._pods = Held("pod", self._read_pod, self._changed, on_pod)
         self._services = Held("service", _read_service, self._changed)
-        self.lists = {"nodes": 0, "pods": 0, "services": 0}
+        self._namespaces = Held("namespace", _read_namespace, self._changed)
+        self.lists = {"nodes": 0, "pods": 0, "services": 0, "namespaces": 0}
         self._watchers = {
             "nodes": self._watcher(source, "nodes", "/api/v1/nodes", self._nodes),
             "pods": self._watcher(source, "pods", "/api/v1/pods", self._pods, HOLDING),
             "services": self._watcher(source, "services", "/api/v1/services", self._services),
+            "namespaces": self._watcher(source, "namespaces", "/api/v1/namespaces", self._namespaces),
         }
 
     @property
@@ -177,6 +189,10 @@ class Live:
     def services(self) -> dict[ServiceKey, Mapping[str, str]]:
         """Return the selectors of services that have one, by namespace and name."""
         return {key: selector for key, selector in list(self._services.items.items()) if selector}
+
+    def namespaces(self) -> dict[str, Mapping[str, str]]:
+        """Return the labels of each namespace; none before they were listed."""
+        return dict(self._namespaces.items)
 
     def staleness(self) -> dict[str, float | None]:
         """Return for each watch the seconds since it was last known to be current, None before its first list."""
@@ -236,3 +252,8 @@ def _read_service(raw: msgspec.Raw) -> tuple[ServiceKey, Mapping[str, str]]:
     service = _SERVICES.decode(raw)
     selector = service.spec.selector if service.spec is not None else None
     return (service.metadata.namespace, service.metadata.name), selector or {}
+
+
+def _read_namespace(raw: msgspec.Raw) -> tuple[str, Mapping[str, str]]:
+    metadata = _NAMESPACES.decode(raw).metadata
+    return metadata.name, metadata.labels or {}

@@ -66,6 +66,7 @@ class Views:
             nodes=live.nodes() if live is not None else None,
             pods=list(self._pods.values()) if live is not None else None,
             services=live.services() if live is not None else {},
+            scopes=live.namespaces() if live is not None else {},
             reservations=list(reserved.values()),
         )
 
@@ -91,5 +92,6 @@ class Views:
             reserved=tuple(each for name, each in reserved.items() if name not in self._reserved),
             released=tuple(each for name, each in self._reserved.items() if name not in reserved),
             services=live.services() if live is not None else None,
+            scopes=live.namespaces() if live is not None else None,
         )
         return updated(former, at, changes)

@@ -58,7 +58,8 @@ def _beside(request: Request, labels: Labels, view: View) -> Mask:
         return allowed
     kinds = np.logical_and.reduce([view.standing.kinds.selected(term) for term in request.beside])
     there = view.standing.on_nodes(kinds, len(view.nodes))
-    first = not there.any() and all(selects(term, request.namespace, labels) for term in request.beside)
+    scopes = view.standing.kinds.scopes
+    first = not there.any() and all(selects(term, request.namespace, labels, scopes) for term in request.beside)
     for term in request.beside:
         key = term.topology_key
         allowed &= view.nodes.domains(key) >= 0 if first else view.nodes.within(key, there > 0)
@@ -95,7 +96,7 @@ def _against(namespace: str, labels: Labels, view: View) -> dict[str, Mask]:
         for term in kinds.apart[number]:
             verdict = verdicts.get(term)
             if verdict is None:
-                verdict = verdicts[term] = selects(term, namespace, labels)
+                verdict = verdicts[term] = selects(term, namespace, labels, kinds.scopes)
             if verdict:
                 mask = found.setdefault(term.topology_key, np.zeros(len(kinds), dtype=np.bool_))
                 mask[number] = True

@@ -102,8 +102,9 @@ READ = {"get", "list", "watch"}
 def test_the_core_only_reads_and_its_replicas_read_less() -> None:
     roles = {role["metadata"]["name"]: role for role in _of("ClusterRole")}
     assert _of("Role") == []
-    assert _verbs([roles["colocation-advisor"]]) == dict.fromkeys(("nodes", "pods", "services", "workflows"), READ)
-    assert _verbs([roles["colocation-advisor-webhook"]]) == dict.fromkeys(("nodes", "pods", "services"), READ)
+    answering = ("namespaces", "nodes", "pods", "services")
+    assert _verbs([roles["colocation-advisor"]]) == dict.fromkeys((*answering, "workflows"), READ)
+    assert _verbs([roles["colocation-advisor-webhook"]]) == dict.fromkeys(answering, READ)
     for each in _of("ClusterRoleBinding"):
         assert [each["roleRef"]["name"]] == [subject["name"] for subject in each["subjects"]]
 

@@ -148,3 +148,22 @@ def test_laid_out_anew_after_many_changes_entries_stay_the_same(monkeypatch: pyt
     monkeypatch.setattr("rules.changes._CHANGED", limit)
     view = changed(at_once(world, {0, 8}, set()), ({0, 8}, set()), (set(range(0, 40, 3)), {1}))
     assert answers(world, view) == answers(world, at_once(world, set(range(0, 40, 3)), {1}))
+
+
+def test_labels_of_namespaces_are_followed():
+    """The pod on n3 shuns what runs in golden namespaces; ow becomes one, and is one no more."""
+    golden = PodSelection((), "kubernetes.io/hostname", (), (Requirement("tier", "In", ("gold",)),))
+    world = World(NODES, pods=[msgspec.structs.replace(PODS[3], node="n3", apart=(golden,))], scopes={"ow": {}})
+    view, policy = world.view(), Policy(mode="prefer")
+
+    def left(view: View) -> set[str]:
+        answer = recommend(world.request(pod("hello"), policy, view), view, policy, decision="d")
+        return {each.name for each in answer.nodes}
+
+    everywhere = {each.name for each in NODES}
+    assert left(view) == everywhere
+    gold = updated(view, NOW, Changes(scopes={"ow": {"tier": "gold"}}))
+    assert left(gold) == everywhere - {"n3"}
+    assert left(updated(gold, NOW, Changes(came=(PODS[0],)))) == everywhere - {"n3"}
+    assert left(updated(gold, NOW, Changes(scopes={"ow": {"tier": "iron"}}))) == everywhere
+    assert left(view) == everywhere

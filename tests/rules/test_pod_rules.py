@@ -104,6 +104,62 @@ def test_a_term_reaches_the_namespaces_that_it_names(scope, left):
     assert set(names(advise(new(app="web"), loner))) == set(left)
 
 
+def by_label(**selector: Any) -> dict[str, Any]:
+    return {**term(app="web"), "namespaceSelector": selector}
+
+
+GOLD = {"matchLabels": {"tier": "gold"}}
+NOT_GOLD = {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["gold"]}]}
+LABELLED = {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}
+BARE = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "left"),
+    [
+        (GOLD, {"tier": "gold"}, "BCD"),
+        (GOLD, {"tier": "iron"}, "ABCD"),
+        (GOLD, {}, "ABCD"),
+        (NOT_GOLD, {"tier": "gold"}, "ABCD"),
+        (NOT_GOLD, {}, "BCD"),
+        (LABELLED, {"tier": ""}, "BCD"),
+        (BARE, {}, "BCD"),
+        (BARE, {"tier": "gold"}, "ABCD"),
+        # Of a namespace that nobody has seen all but its name may be so: the node is passed over.
+        (GOLD, None, "BCD"),
+        (NOT_GOLD, None, "BCD"),
+        ({"matchLabels": {"tier": "gold", "kubernetes.io/metadata.name": "else"}}, None, "ABCD"),
+    ],
+)
+def test_a_namespace_is_selected_by_any_label_of_it(selector, labels, left):
+    """A pod that runs on A shuns pods of namespaces with such labels; the new one is in namespace ow."""
+    loner = there("A", "team", affinity(apart=[by_label(**selector)]))
+    scopes = {} if labels is None else {"ow": labels, "team": {"tier": "iron"}}
+    assert set(names(advise(new(app="web"), loner, scopes=scopes))) == set(left)
+
+
+def test_the_pods_own_terms_select_namespaces_by_label_too():
+    scopes = {"team": {"tier": "gold"}, "other": {"tier": "iron"}}
+    running = [there("A", "team", app="web"), there("B", "other", app="web")]
+    beside = new(affinity(beside=[by_label(**GOLD)]))
+    assert set(names(advise(beside, *running, scopes=scopes))) == {"A"}
+    apart = new(affinity(apart=[by_label(**GOLD)]))
+    assert set(names(advise(apart, *running, scopes=scopes))) == {"B", "C", "D"}
+
+
+def test_strictness_does_not_take_the_last_node_that_a_namespace_s_rule_leaves():
+    """A is shunned by a label of the namespace, B runs the disturber: a required rule would leave none."""
+    loner = there("A", "team", affinity(apart=[by_label(**GOLD)]))
+    disturber = there("B", **{"openwhisk/action": "Model_training"})
+    world = World(
+        NODES[:2], pods=[pod_of(loner), pod_of(disturber)], slowdowns={("hello", "Model_training"): 0.8},
+        workflows=[flow(critical("hello"))], scopes={"ow": {"tier": "gold"}},
+    )  # fmt: skip
+    answer = world.advise(of_workflow("hello", labels={"app": "web"}), "require")
+    assert names(answer) == ["B"]
+    assert REQUIRED not in answer.affinity["podAntiAffinity"]
+
+
 def test_a_term_without_a_selector_speaks_of_no_pod():
     loner = there("A", spec=affinity(apart=[{"topologyKey": "zone"}]))
     assert len(names(advise(new(app="web"), loner))) == 4

@@ -8,6 +8,7 @@ import pytest
 
 from featurestore.snapshot import empty
 from pipeline.objects import pod_of
+from rules.labels import label_value
 from rules.policy import Policy
 from rules.recommend import recommend
 from rules.request import from_pod
@@ -48,6 +49,26 @@ def test_extended_resources_count():
         **{**{f: getattr(taken, f) for f in taken.__struct_fields__}, "requests": {"nvidia.com/gpu": 1.0}}
     )
     assert not replace(world, pods=[taken]).advise(manifest).satisfiable
+
+
+def test_a_snapshot_alone_knows_functions_by_our_own_labels_too():
+    """Such as pods of a workflow whose name tells nothing, before OpenWhisk labels them."""
+    key = "colocation.internal/function"
+    odd = "guest/" + "long" * 20  # stands as its digest
+    pods = [
+        msgspec.structs.replace(running("x", where), labels=labels, name=f"p{where}", uid=where)
+        for where, labels in (
+            ("A", {key: "newcomer"}),
+            ("B", {key: label_value(odd)}),
+            ("C", {key: "h-" + 40 * "0"}),  # of a function that nobody knows
+            ("D", {key: "forged", "openwhisk/action": "hello"}),
+            ("E", {"app": "web"}),
+        )
+    ]
+    world = World([node(name) for name in "ABCDE"], pods=pods, known=("hello", odd))
+    alone = prepare(world.snapshot(), "c1", NOW)
+    expected = {("A", "newcomer"): 1.0, ("B", odd): 1.0, ("D", "hello"): 1.0}
+    assert busy(alone) == busy(world.view()) == expected
 
 
 def test_a_snapshot_alone_answers_as_the_live_cluster_does():

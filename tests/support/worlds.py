@@ -83,6 +83,7 @@ class World:
     load: dict[str, float] = field(default_factory=dict)  # node -> used fraction of CPU
     workflows: list[Mapping[str, Any]] = field(default_factory=list)
     services: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    scopes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # namespace -> its labels
     known: tuple[str, ...] = ()  # functions with a record and nothing else of note
     reservations: tuple[Reservation, ...] = ()
     age: timedelta = timedelta(minutes=5)
@@ -155,7 +156,7 @@ class World:
     def view(self) -> View:
         return prepare(
             self.snapshot(), "c1", NOW, nodes=self.nodes, pods=self.pods, reservations=self.reservations,
-            services=self.services,
+            services=self.services, scopes=self.scopes,
         )  # fmt: skip
 
     def request(self, pod: Mapping[str, Any], policy: Policy, view: View | None = None) -> Request:

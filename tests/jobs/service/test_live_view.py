@@ -12,6 +12,7 @@ from tests.support.kube_server import KubeServer, serving
 from tests.support.service import wait_until
 
 NODES, PODS, SERVICES = "/api/v1/nodes", "/api/v1/pods", "/api/v1/services"
+NAMESPACES = "/api/v1/namespaces"
 
 
 def _node(name: str) -> dict[str, Any]:
@@ -37,9 +38,12 @@ def _pod(name: str, node: str = "n1", **metadata: Any) -> dict[str, Any]:
 def server() -> Iterator[KubeServer]:
     labels = {"openwhisk/action": "hello", "noise": "x"}
     service = {"metadata": {"name": "db", "namespace": "team"}, "spec": {"selector": {"app": "db"}}}
+    spaces = [{"metadata": {"name": "team", "labels": {"tier": "gold"}}}, {"metadata": {"name": "bare"}}]
     headless = {"metadata": {"name": "none", "namespace": "team"}, "spec": {}}
     pods = [_pod("a", labels=labels, annotations={"colocation.internal/decision": "d1", "other": "y"}), _pod("b")]
-    with serving({NODES: [_node("n1"), _node("n2")], PODS: pods, SERVICES: [service, headless]}) as server:
+    with serving(
+        {NODES: [_node("n1"), _node("n2")], PODS: pods, SERVICES: [service, headless], NAMESPACES: spaces}
+    ) as server:
         yield server
 
 
@@ -58,7 +62,7 @@ def live(server: KubeServer, tmp_path: Path, seen: list[str]) -> Iterator[Live]:
     )
     live.start()
     try:
-        wait_until(lambda: live.synced and live.services())
+        wait_until(lambda: live.synced and live.services() and live.namespaces())
         yield live
     finally:
         live.close()
@@ -121,6 +125,25 @@ def test_an_update_of_nothing_that_matters_is_no_change(live: Live, server: Kube
     assert live.changes == before + 1
 
 
+def test_labels_of_namespaces_are_followed(live: Live, server: KubeServer) -> None:
+    assert live.namespaces() == {"team": {"tier": "gold"}, "bare": {}}
+    server.event(NAMESPACES, "MODIFIED", {"metadata": {"name": "bare", "labels": {"tier": "iron"}}})
+    server.event(NAMESPACES, "DELETED", {"metadata": {"name": "team"}})
+    wait_until(lambda: live.namespaces() == {"bare": {"tier": "iron"}})
+
+
+def test_without_the_right_to_read_namespaces_the_view_is_there(server: KubeServer, tmp_path: Path) -> None:
+    del server.collections[NAMESPACES]
+    live = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), annotations=())
+    live.start()
+    try:
+        wait_until(lambda: live.synced)
+        assert live.namespaces() == {}
+        assert live.staleness()["namespaces"] is None
+    finally:
+        live.close()
+
+
 def test_an_odd_object_costs_only_itself(live: Live, server: KubeServer) -> None:
     odd = _pod("odd")
     odd["spec"]["containers"][0]["resources"]["requests"]["memory"] = "16g"
@@ -141,5 +164,5 @@ def test_an_expired_watch_lists_anew_and_what_is_missing_is_gone(live: Live, ser
 def test_staleness_is_known_after_the_first_list(live: Live, server: KubeServer, tmp_path: Path) -> None:
     assert all(age is not None and age < 60 for age in live.staleness().values())
     unsynced = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), annotations=())
-    assert unsynced.staleness() == {"nodes": None, "pods": None, "services": None}
+    assert unsynced.staleness() == {"nodes": None, "pods": None, "services": None, "namespaces": None}
     assert not unsynced.synced

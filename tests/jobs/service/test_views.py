@@ -137,6 +137,16 @@ def test_a_changed_node_shows(views: Views, source: Source) -> None:
     assert _where(view) == [("a", 1), ("b", 1)]
 
 
+def test_labels_of_namespaces_reach_the_view(views: Views, source: Source, kept_current: list[int]) -> None:
+    snapshot = learned(nodes=NODES)
+    source.lists("namespaces", [{"metadata": {"name": "ow", "labels": {"tier": "gold"}}}])
+    source.sync([])
+    assert views(snapshot, "c1", AT).standing.kinds.scopes == {"ow": {"tier": "gold"}}
+    source.event("namespaces", "MODIFIED", {"metadata": {"name": "ow", "labels": {"tier": "iron"}}})
+    assert views(snapshot, "c1", AT).standing.kinds.scopes == {"ow": {"tier": "iron"}}
+    assert kept_current == [1]
+
+
 def test_a_new_snapshot_is_laid_out_beside_the_same_cluster(views: Views, source: Source) -> None:
     source.sync([_pod("p", "a")])
     first = views(learned(nodes=NODES), "c1", AT)
