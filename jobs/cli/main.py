@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,13 +29,16 @@ _WRONG_WORDS: tuple[type[BaseException], ...] = tuple(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError"
 )
 
+_NAME = "colocate"
+_HELP = ["-h", "--help"]
+
 app = typer.Typer(
-    name="colocate",
+    name=_NAME,
     help="Learns which functions disturb which on a node, and advises where a new pod should run.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help needs none of rich, whose import takes longer than all the rest
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": _HELP},
 )
 
 #: One line a file of commands.
@@ -96,9 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. Errors that a person can mend are one line on standard error."""
     try:
         command = shown(typer.main.get_command(app))
-        code = command(
-            args=list(arguments) if arguments is not None else None, prog_name="colocate", standalone_mode=False
-        )
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        code = DONE if _helped(command, words) else command(args=words, prog_name=_NAME, standalone_mode=False)
         sys.stdout.flush()
     except typer.Exit as stop:
         return stop.exit_code
@@ -121,6 +123,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warn(str(error))
         return BAD
     return code if isinstance(code, int) else DONE
+
+
+def _helped(command: Any, words: Sequence[str]) -> bool:
+    """Print the help of the command that *words* lead to, where they ask for that and nothing else; say whether so.
+
+    The ordinary way works out the options of the root first, and imports pydantic for it, which takes longer than all
+    the rest.
+    """
+    if not words or words[-1] not in _HELP:
+        return False
+    context = typer.Context(command, info_name=_NAME, **command.context_settings)
+    for word in words[:-1]:
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
+            return False
+        context = typer.Context(command, parent=context, info_name=word, **command.context_settings)
+    typer.echo(command.get_help(context))
+    return True
 
 
 def _silence() -> None:

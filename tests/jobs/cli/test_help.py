@@ -20,6 +20,7 @@ HEAVY = {
     "jobs.config",
     "duckdb",
     "pandas",
+    "pydantic",
     "pyarrow",
     "numpy",
     "scipy",
@@ -59,6 +60,19 @@ def test_help_ends_with_the_examples_of_the_command(name: str, capsys: pytest.Ca
     assert [each.strip() for each in said.splitlines() if each.strip()] == [
         f"colocate {each}" for each in EXAMPLES[name]
     ]
+
+
+@pytest.mark.parametrize("words", ["", "learn", "disks", "disks plan"])
+def test_help_is_what_the_ordinary_way_prints(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--verbose", *words.split(), "--help"]) == 0
+    ordinary = capsys.readouterr().out
+    assert main([*words.split(), "-h"]) == 0
+    assert capsys.readouterr().out == ordinary
+
+
+def test_help_of_no_command_is_a_wrong_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["disk", "--help"]) == 2
+    assert "disk" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
