@@ -15,7 +15,7 @@ from duckdb import DuckDBPyConnection
 from featurestore.store import decisions, ingest, queries
 from featurestore.store.duck import Store
 from featurestore.store.ingest import Written
-from jobs import pages
+from jobs import pages, tracing
 from jobs.config import ClusterSettings, Settings
 from jobs.wire import SOURCES, Source, sources
 from pipeline.errors import BadInput, ColocationError, SourceError
@@ -75,7 +75,7 @@ def run(
     with ThreadPoolExecutor(_AT_ONCE) as pool:
 
         def one(item: tuple[ClusterSettings, Source]) -> Outcome:
-            outcome = _collect(settings, item[0].name, item[1], held, now)
+            outcome = _traced(settings, item[0].name, item[1], held, now)
             progress(outcome)
             return outcome
 
@@ -114,6 +114,15 @@ def _chosen(settings: Settings, names: Sequence[str]) -> list[ClusterSettings]:
         if name not in known:
             raise BadInput(f"cluster {name!r}: not configured; there are {', '.join(known)}")
     return [known[name] for name in names] if names else list(settings.clusters)
+
+
+def _traced(settings: Settings, cluster: str, source: Source, store: Store, now: Callable[[], datetime]) -> Outcome:
+    about = {"cluster": cluster, "source": source.name, "scope": source.scope}
+    with tracing.span(f"collect {source.name}", about) as tell:
+        outcome = _collect(settings, cluster, source, store, now)
+        counts = {"rows": outcome.rows, "duplicates": outcome.duplicates, "refused": outcome.refused}
+        tell({**counts, "outcome": outcome.outcome, "reason": outcome.reason})
+        return outcome
 
 
 def _collect(settings: Settings, cluster: str, source: Source, store: Store, now: Callable[[], datetime]) -> Outcome:

@@ -251,6 +251,21 @@ class LogSettings(Group):
     )
 
 
+class TraceSettings(Group):
+    endpoint: str | None = Field(
+        None,
+        pattern=r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$",
+        description="base URL that takes OpenTelemetry traces by OTLP over HTTP, such as http://collector:4318; "
+        "needs the extra `otel`",
+    )
+    headers: dict[str, SecretStr] = Field(default_factory=dict, description="extra headers, such as Authorization")
+    ca_file: File | None = Field(None, description="CA certificates to verify it with")
+    ratio: float = Field(
+        1.0, ge=0, le=1, description="share of traces that are kept, where the caller has not decided that already"
+    )
+    timeout: Span = Field(timedelta(seconds=5), description="limit of one batch, its repetitions included")
+
+
 class RegionsSettings(Group):
     follow: bool = Field(True, description="list consistent regions, while serving every ten seconds")
     manage: bool = Field(False, description="while serving, run an operator for each job with consistent regions")
@@ -360,6 +375,7 @@ class Settings(BaseSettings):
     regions: RegionsSettings = RegionsSettings()
     replica: ReplicaSettings = ReplicaSettings()
     log: LogSettings = LogSettings()
+    trace: TraceSettings = TraceSettings()
 
     @classmethod
     def settings_customise_sources(

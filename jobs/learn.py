@@ -21,7 +21,7 @@ from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
 from featurestore.store import assemble, followed, models, published, queries, states, use, windows
 from featurestore.store.duck import Store
-from jobs import planning
+from jobs import planning, tracing
 from jobs.config import Settings
 from jobs.planning import Plan, micros
 from jobs.promotion import Standing, consider, look, unmoved
@@ -67,10 +67,14 @@ def run(
     reason says which. *progress* is told how many of how many functions are fitted. Without news there is no new
     model. Raises `BadInput` where the store or the snapshot cannot be written.
     """
-    with (store or Store(settings.store.path, settings.store.deadline)).session() as held:
+    opened = store or Store(settings.store.path, settings.store.deadline)
+    with opened.session() as held, tracing.span("learn", {"cluster": cluster, "full": full}) as tell:
         while True:
             with contextlib.suppress(states.Outdated):  # another run was faster: learn what it has left
-                return _once(held, settings, cluster, now, full, progress)
+                found = _once(held, settings, cluster, now, full, progress)
+                tell({"model": found.model, "activations": found.activations, "evidence": found.evidence})
+                tell({"functions": found.functions, "snapshot": found.snapshot, "held_back": found.held_back})
+                return found
 
 
 def _once(

@@ -30,9 +30,10 @@ def collect(
 ) -> None:
     """Collect once, now, what is configured (default: everything); any number may run at once."""
     from jobs import collect as collection
+    from jobs import tracing
 
     held = settings(context)
-    with progress_bar() as bar:
+    with tracing.during(held.trace, "collect"), progress_bar() as bar:
         task = bar.add_task("collecting", total=None)
 
         def done(outcome: collection.Outcome) -> None:

@@ -48,12 +48,14 @@ def learn(
     """
     from featurestore.store.duck import Store
     from jobs import learn as learner
+    from jobs import tracing
     from jobs.cli import models
 
     asked = (("--full", full), ("--list", listed), ("--use", use is not None), ("--refold", refold))
     if given := [name for name, on in asked if on][1:]:
         raise BadInput(f"{given[0]}: not together with the others of {', '.join(name for name, _ in asked)}")
     held = settings(context)
+    tracing.check(held.trace)
     store = Store(held.store.path, held.store.deadline)
     known = learner.clusters(held, store) if held.clusters or held.store.path.exists() else []
     for name in cluster or ():
@@ -72,7 +74,7 @@ def learn(
     if refold:
         raise typer.Exit(DONE if models.refold(held, store, cluster or known, output) else NO)
     outcomes = []
-    with progress_bar() as bar:
+    with tracing.during(held.trace, "learn"), progress_bar() as bar:
         for name in cluster or known:
             task = bar.add_task(f"learning {name}", total=None)
             outcomes.append(

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
 from featurestore.snapshot import Snapshot
-from jobs.service import handlers, hosts, openapi
+from jobs.service import handlers, hosts, openapi, traced
 from jobs.service.admission import Admission
 from jobs.service.auth import Auth, Token
 from jobs.service.counts import Tally
@@ -85,7 +85,7 @@ def create_app(parts: Parts) -> Starlette:
     if parts.writer is not None:
         elsewhere = misdirected(parts.writer)
         answering |= {route.name: elsewhere for route in ROUTES if route.changes}
-    admission = Admission(parts.decide, parts.keep, parts.tally)
+    admission = Admission(traced.deciding(parts.decide), parts.keep, parts.tally)
     routes: list[BaseRoute] = [
         Route(route.path, admission)  # an ASGI application of its own: the shortest way through the framework
         if route.name == "mutate"
@@ -100,5 +100,5 @@ def create_app(parts: Parts) -> Starlette:
         replicas=parts.replicas,
         open_admission=parts.open_admission,
     )
-    layers = [Middleware(RequestIds), guard, Middleware(WithoutVersion)]
+    layers = [Middleware(RequestIds), *traced.layers(routes), guard, Middleware(WithoutVersion)]
     return Starlette(routes=routes, middleware=layers, exception_handlers=HANDLERS)

@@ -40,7 +40,12 @@ class RequestIds:
         await self._app(scope, receive, told)
 
 
+def request_id() -> str | None:
+    """Return the id of the request that is being answered; None for the webhook's."""
+    return get_contextvars().get("request_id")
+
+
 def current() -> dict[str, str]:
     """Return the header of the request that is being answered, for answers made outside of the middleware."""
-    found = get_contextvars().get("request_id")
+    found = request_id()
     return {HEADER: found} if found else {}

@@ -15,7 +15,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from featurestore.store.control import Control
-from jobs import logs, wire
+from jobs import logs, tracing, wire
 from jobs.config import ClusterSettings, KubernetesSettings, Settings, admitted, load
 from jobs.explaining import explain
 from jobs.regions.lease import Lease
@@ -278,6 +278,7 @@ def _watches(cluster: str, watching: Mapping[str, Live | LiveDisks | None], now:
 
 def run(settings: Settings, listening: socket.socket, directory: Path | None, slot: int) -> None:
     """Serve until told to end."""
+    tracing.start(settings.trace, "serve")
     process = Process(settings, directory, slot)
     # The server raises the signal that ended it once more when it is done: there is still something to close.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -289,6 +290,7 @@ def run(settings: Settings, listening: socket.socket, directory: Path | None, sl
         process.server().run(sockets=[listening])
     finally:
         process.close()
+        tracing.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ import structlog
 
 from featurestore.snapshot import Snapshot, empty
 from featurestore.store.published import load
+from jobs import tracing
 from jobs.service.periodic import Periodic, Signature, signature
 from pipeline.errors import BadInput
 
@@ -178,4 +179,5 @@ class State(Generic[V]):
     def _settle(self, snapshot: Snapshot, took: float) -> None:
         for listener in self._listeners:
             listener(snapshot)
+        tracing.past("snapshot swap", took, {"snapshot": snapshot.version})
         _log.info("snapshot loaded", version=snapshot.version, created=str(snapshot.created), seconds=round(took, 3))

@@ -16,7 +16,7 @@ import structlog
 
 from featurestore.store import decisions, followed, queries
 from featurestore.store.duck import Store
-from jobs import logs
+from jobs import logs, tracing
 from jobs.config import Settings, admitted
 from jobs.ending import Ending, on_signals
 from jobs.regions.instance import Instance
@@ -51,6 +51,7 @@ def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> in
     logs.configure(logs.LEVELS[settings.log.level], settings.log.form)
     admitted(settings)
     context_of(settings.serve)
+    tracing.check(settings.trace)
     schedule = schedule and settings.schedule.built_in and settings.replica.writer is None
     jobs = plan(settings, config_path) if schedule else []
     with (

@@ -8,6 +8,11 @@ _ROOTS: Final = ("/projects", "/clusters")
 _VERSION: Final = "/v2"
 
 
+def versioned(path: str) -> str:
+    """Return *path* with the version that it lacks, if it does."""
+    return _VERSION + path if path.startswith(_ROOTS) else path
+
+
 class WithoutVersion:
     """ASGI middleware that reads ``/projects/...`` and ``/clusters/...`` as ``/v2/...``."""
 
@@ -16,6 +21,6 @@ class WithoutVersion:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        if scope["type"] == "http" and scope["path"].startswith(_ROOTS):
-            scope = {**scope, "path": _VERSION + scope["path"]}
+        if scope["type"] == "http" and (path := versioned(scope["path"])) != scope["path"]:
+            scope = {**scope, "path": path}
         await self._app(scope, receive, send)
