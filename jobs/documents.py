@@ -12,7 +12,7 @@ from pipeline.errors import BadInput
 _MOST: Final = 20_000_000
 
 
-class _Loader(yaml.CSafeLoader):
+class Loader(yaml.CSafeLoader):
     """YAML in which a key that stands twice in a mapping is an error, since one of the two would be lost."""
 
     def __init__(self, stream: str) -> None:
@@ -53,7 +53,7 @@ def parse(file: Path, text: str) -> list[Any]:
         try:
             found = [msgspec.json.decode(text)]
         except (msgspec.MsgspecError, RecursionError):  # YAML, or neither
-            found = list(yaml.load_all(text, _Loader))
+            found = list(yaml.load_all(text, Loader))
             if "*" in text:  # aliases
                 _written_out(found, {})
     except yaml.MarkedYAMLError as error:

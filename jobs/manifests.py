@@ -54,7 +54,8 @@ def _opened(file: Path, document: object) -> Iterator[Manifest]:
             raise BadInput(f"{file}: {kind} without {'.'.join(TEMPLATES[str(kind)])}")
         yield _manifest(file, document, str(kind), TEMPLATES[str(kind)], template)
     else:
-        raise BadInput(f"{file}: kind {kind!r}: neither a Pod nor a workload with a pod template")
+        said = "no kind" if kind is None else f"kind {str(kind)[:60]!r}"
+        raise BadInput(f"{file}: {said}: neither a Pod nor a workload with a pod template")
 
 
 def _manifest(

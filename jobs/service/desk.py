@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +21,7 @@ from jobs.service.state import State
 from pipeline import objects
 from pipeline.errors import BadInput
 from rules.affinity.interference import interference
+from rules.affinity.repeated import stands
 from rules.candidates import Sparse
 from rules.changes import Changes, updated
 from rules.disks.rule import Volumes
@@ -36,6 +37,8 @@ from rules.view import View
 _PATIENCE = 1.0
 #: So many shapes of pods have their answers kept; beyond, all are forgotten.
 _ROOM = 4096
+#: So many decisions are known again when their pods are asked about once more.
+_LATELY: Final = 4096
 #: What a pod of a namespace mounts; claims that are not there yet are waited for, so many seconds.
 VolumesOf = Callable[[Mapping[str, Any], str, float], Volumes | None]
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -75,6 +78,7 @@ class Desk:
         self._view: View | None = None
         self._old = False
         self._prepared: dict[tuple[object, ...], Prepared] = {}
+        self._lately: dict[str, None] = {}
 
     def decide(self, review: AdmissionRequest, at: datetime, *, dry_run: bool) -> Decided:
         """Decide about the pod of *review*; the decision bears the review's uid.
@@ -82,11 +86,14 @@ class Desk:
         Pods that are alike get one answer until the view changes, or until as many as it has best nodes were sent.
         """
         pod = shape.decode(review.object)
-        if self._names.decision in (pod.metadata.annotations or {}):
-            return self._alone(review, at)
+        if (earlier := (pod.metadata.annotations or {}).get(self._names.decision)) is not None:
+            return self._alone(review, at, repeated=earlier in self._lately)
         prepared = self._prepared_for(pod, review, at)
         if not prepared.sound:
             return self._alone(review, at)
+        self._lately[review.uid] = None
+        if len(self._lately) > _LATELY:
+            del self._lately[next(iter(self._lately))]
         if not dry_run and (reservation := prepared.reserve(review.uid)) is not None:
             self._reservations.add(reservation)
         name = pod.name
@@ -118,14 +125,17 @@ class Desk:
             made = answer(request, view, self._policy, decision=PLACE, at=at, ask=self._in_turn)
             return Prepared(made, self._spent)
 
-    def _alone(self, review: AdmissionRequest, at: datetime) -> Decided:
+    def _alone(self, review: AdmissionRequest, at: datetime, *, repeated: bool = False) -> Decided:
         """Decide about a pod that is asked about again, and carries its first decision, by itself.
 
-        That decision counts already: nothing is reserved for it.
+        That decision counts already: nothing is reserved for it. Where it was made here lately (*repeated*), and what
+        it gave is all there, the pod stays as it is: in a burst others were sent to its best nodes meanwhile.
         """
         view = self._state.current.view
         request = self._request(_OBJECT.decode(review.object), view, review.namespace)
         told = recommend(request, view, self._policy, decision=review.uid, at=at, ask=self._in_turn)
+        if repeated and stands(request.pod, told.affinity, told.patch, self._policy.label_prefix):
+            told = replace(told, affinity=request.affinity, patch=(), outcome="unchanged")
         kept = _kept(review, at, request.cluster, request.name, request.function_name, told, told)
         return Decided(kept, told.cause or "none", encode_patch(told.patch))
 

@@ -41,6 +41,6 @@ def _converted(given: Mapping[str, Any], where: str) -> RecommendationRequest:
 def _check(pod: Mapping[str, Any]) -> None:
     kind = pod.get("kind", "Pod")
     if kind != "Pod":
-        raise BadInput(f"body: kind {kind!r}: not a Pod")
+        raise BadInput(f"body: kind {str(kind)[:60]!r}: not a Pod")
     if not isinstance(pod.get("spec"), Mapping):
         raise BadInput("body: no Pod: spec is missing or no object")

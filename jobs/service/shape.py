@@ -18,7 +18,8 @@ from rules.policy import Policy
 from rules.request import MIRROR, PROGRAM, uses_services
 from rules.view import View
 
-_NULL = msgspec.Raw(b"null")
+#: What is not there: a patch treats it otherwise than null.
+_NONE = msgspec.Raw(b"")
 
 
 class _Owner(msgspec.Struct, gc=False):
@@ -37,20 +38,20 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 class _Container(msgspec.Struct):
     name: str | None = None
-    resources: msgspec.Raw = _NULL
+    resources: msgspec.Raw = _NONE
 
 
 class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str | None = None
-    affinity: msgspec.Raw = _NULL
-    node_selector: msgspec.Raw = _NULL
-    tolerations: msgspec.Raw = _NULL
+    node_name: str | UnsetType | None = UNSET
+    affinity: msgspec.Raw = _NONE
+    node_selector: msgspec.Raw = _NONE
+    tolerations: msgspec.Raw = _NONE
     containers: list[_Container] | None = None
-    init_containers: msgspec.Raw = _NULL
-    overhead: msgspec.Raw = _NULL
-    resources: msgspec.Raw = _NULL
-    topology_spread_constraints: msgspec.Raw = _NULL
-    volumes: msgspec.Raw = _NULL
+    init_containers: msgspec.Raw = _NONE
+    overhead: msgspec.Raw = _NONE
+    resources: msgspec.Raw = _NONE
+    topology_spread_constraints: msgspec.Raw = _NONE
+    volumes: msgspec.Raw = _NONE
 
 
 class Admitted(msgspec.Struct):
@@ -116,7 +117,7 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
     return (
         _who(known),
         owner.kind,
-        bool(spec.node_name),
+        spec.node_name if not spec.node_name else True,
         not labelled and prewarm(pod.name),
         labelled,
         policy.namespaces.get(namespace),
@@ -161,7 +162,7 @@ def _seen(
     """
     shunned = view.standing.kinds.shunned
     asks = b"podA" in affinity
-    if not shunned and not asks and spread == b"null":
+    if not shunned and not asks and spread in (b"", b"null"):
         return ()
     own = affinity + spread if asks else spread
     kept = [

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from jobs.documents import Loader
 from pipeline.errors import BadInput
 
 #: Reading YAML is slow; what people write by hand is a few kilobytes.
@@ -15,8 +16,8 @@ class NoObject(BadInput):
     """The body is no JSON and no YAML, or not one object."""
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # which of the two is not known
-    """YAML whose times stay text, as they are in JSON."""
+class _Loader(Loader):
+    """YAML whose times stay text, as they are in JSON; a key that stands twice is an error."""
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -155,6 +155,23 @@ def _hello() -> dict[str, Any]:
     return {"metadata": {"name": "x", "labels": labels}, "spec": {"containers": [{"name": "c", "resources": {}}]}}
 
 
+@pytest.mark.parametrize(
+    "field", ["affinity", "tolerations", "nodeSelector", "nodeName", "topologySpreadConstraints"]
+)
+def test_null_and_not_there_are_not_alike(field):
+    """A patch replaces what is null and adds what is missing: one prepared for the other would not apply."""
+    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), now=lambda: NOW)
+    bare, null = _hello(), _hello()
+    null["spec"][field] = None
+    results = [
+        jsonpatch.apply_patch(
+            each, given_patch(desk.decide(asked(each, "ow", number), NOW, dry_run=True).answer("u"))
+        )
+        for number, each in enumerate((null, bare, null, bare))
+    ]
+    assert all(each["spec"]["affinity"] == results[0]["spec"]["affinity"] for each in results)
+
+
 def test_a_burst_of_fifty_pods_does_not_all_go_to_one_node():
     requests = {"requests": {"cpu": "500m"}}
     pod = _hello() | {"spec": {"containers": [{"name": "c", "resources": requests}]}}
@@ -232,3 +249,56 @@ def test_a_pod_that_holds_the_placeholder_itself_is_decided_alone():
     metadata = jsonpatch.apply_patch(pod, given_patch(decided.answer("u")))["metadata"]
     assert metadata["annotations"]["workflow"] == PLACE
     assert PLACE not in metadata["annotations"][f"{OWN}/decision"]
+
+
+def burst(mode: str = "prefer") -> tuple[Desk, list[dict[str, Any]]]:
+    """A desk, and pods as they were after their first review, of a burst that fills node after node."""
+    desk = Desk(Fixed(WORLD.view()), replace(POLICY, mode=mode), Reservations(), now=lambda: NOW)
+    pod = _hello() | {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}}
+    reviews = [asked(pod, "ow", number) for number in range(30)]
+    answers = [given_patch(desk.decide(each, NOW, dry_run=False).answer(each.uid)) for each in reviews]
+    return desk, [jsonpatch.apply_patch(pod, patch) for patch in answers]
+
+
+def again(desk: Desk, pod: dict[str, Any], number: int = 1000) -> list[Any]:
+    request = asked(pod, "ow", number)
+    return given_patch(desk.decide(request, NOW, dry_run=False).answer(request.uid))
+
+
+@pytest.mark.parametrize("mode", ["prefer", "require"])
+def test_asked_once_more_in_a_burst_a_pod_stays_as_it_is(mode):
+    """By then other nodes are the best for it; what it was given still holds."""
+    desk, pods = burst(mode)
+    assert len({json.dumps(each["spec"]["affinity"]) for each in pods}) > 1, "answers change as nodes fill"
+    assert [again(desk, each, 1000 + number) for number, each in enumerate(pods)] == [[]] * len(pods)
+
+
+def _without_our_terms(pod: dict[str, Any]) -> None:
+    del pod["spec"]["affinity"]["podAntiAffinity"]
+
+
+def _forged(pod: dict[str, Any]) -> None:
+    pod["metadata"]["labels"][f"{OWN}/function"] = "forged"
+
+
+def _of_a_workflow(pod: dict[str, Any]) -> None:
+    pod["metadata"]["annotations"] |= {"workflow": "w", f"{OWN}/action": "hello"}
+
+
+def _copied(pod: dict[str, Any]) -> None:
+    pod["metadata"]["annotations"][f"{OWN}/decision"] = "of another time"
+
+
+@pytest.mark.parametrize(
+    ("change", "shows"),
+    [
+        (_without_our_terms, "podAntiAffinity"),
+        (_forged, "labels"),
+        (_of_a_workflow, '"gpu"'),
+        (_copied, "expected"),
+    ],
+)
+def test_asked_once_more_a_pod_that_others_changed_is_put_right(change, shows):
+    desk, pods = burst()
+    change(pods[-1])
+    assert shows in json.dumps(again(desk, pods[-1]))

@@ -57,6 +57,8 @@ def test_times_in_yaml_stay_text(client: httpx.Client) -> None:
         (b"1: 2", "expected one object"),
         (b"a: &x [1]\nb: *x", "aliases are not accepted"),
         (b"kind: Pod\n---\nkind: Pod\n", "neither JSON nor YAML"),
+        (b"kind: Pod\nspec: {containers: []}\nspec: {}\n", "'spec' stands twice"),
+        (b'{"pod": {"kind": "' + b"x" * 9000 + b'", "spec": {}}}', f"kind '{'x' * 60}': not"),
         (b'{"pod": 1}', "pod"),
         (b'{"pod": {}, "mode": "shout"}', "mode"),
         (b"!!python/object/apply:os.system [id]", "neither JSON nor YAML"),
