@@ -9,6 +9,7 @@ import pyarrow.compute
 import pyarrow.csv
 import pytest
 
+from featurestore.snapshot import empty
 from featurestore.store import models, published, queries, regions, windows
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
@@ -19,6 +20,8 @@ from pipeline.collectors import regions as collected
 from pipeline.columns import TABLES
 from pipeline.errors import BadInput
 from pipeline.records import Batch, Window
+from rules.affinity.unknown import has_record
+from rules.view import prepare
 from tests.pipeline.test_regions_collector import STATUS, listing, resource
 from tests.support.history import BEGIN, TIME, fill, history
 
@@ -60,6 +63,19 @@ def test_from_the_store_to_the_published_snapshot(settings, store):
     assert found["window_start"] >= BEGIN
     [health] = [row for row in snapshot["health"].to_pylist() if row["source"] == "learn"]
     assert health["outcome"] == "ok"
+
+
+def test_from_its_first_runs_on_a_new_function_is_monitored(settings, store):
+    """A sentence of the published description: the function that nothing was known of has records now."""
+    before = prepare(empty(NOW), "c1", NOW)
+    assert "guest/f0" not in before.functions.index
+    fill(store, history(slowdown=0.6))
+    learn.run(settings, "c1", now=lambda: NOW, store=store)
+    after = prepare(published.load(settings.store.snapshot), "c1", NOW)
+    function = after.functions.index["guest/f0"]
+    assert has_record(function, after)
+    assert after.functions.runs[function] > 0
+    assert after.latencies.of(function).stop > after.latencies.of(function).start
 
 
 def test_the_model_records_what_it_was_made_of(settings, store):

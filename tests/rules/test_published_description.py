@@ -1,6 +1,7 @@
 """The published description of data collection and rules generation, a test for each of its sentences, in its order.
 
-What an interception is, and that a service answers it, is tested with the webhook; here is what it answers.
+What an interception is, and that a service answers it, is tested in `tests/jobs/service/test_published_interception`,
+that functions are monitored from their first runs on in `tests/jobs/test_learn`; here is what is answered.
 """
 
 from dataclasses import replace
@@ -452,6 +453,11 @@ def test_code_1_and_code_2():
     assert names(answer) == ["B"], "A shares its zone with Model_training"
     # The sequence prefers its functions together, as the comment in Code 1 says.
     assert any("native sequence" in reason.sentence for reason in answer.reasons)
+    together = [each["podAffinityTerm"]["labelSelector"] for each in answer.affinity["podAffinity"][PREFERRED]]
+    assert {"key": "colocation.internal/function", "operator": "In", "values": ["hello", "world"]} in together[0][
+        "matchExpressions"
+    ]
+    assert REQUIRED not in answer.affinity["podAffinity"]
     # By default a domain is a node: then A is as good as B.
     by_node = world.advise(manifest, "require")
     assert set(names(by_node)) == {"A", "B"}
