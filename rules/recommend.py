@@ -196,7 +196,7 @@ def answer(
         for term in (advice.otherwise if name in combined.gave_way else advice.terms)
         if not old or _required(term)
     ]
-    settled = list(_resolved(terms, advices, combined, view, policy))
+    settled = list(_resolved(terms, request, advices, combined, view, policy))
     top = _NOBODY
     if satisfiable and not old:
         ranked = ranking(view.nodes, combined, policy)
@@ -227,7 +227,12 @@ def answer(
 
 
 def _resolved(
-    terms: Iterable[Term], advices: Mapping[str, Advice], combined: Combined, view: View, policy: Policy
+    terms: Iterable[Term],
+    request: Request,
+    advices: Mapping[str, Advice],
+    combined: Combined,
+    view: View,
+    policy: Policy,
 ) -> Iterator[Settled]:
     """Name the best nodes where a need asks for it, those that all that is stated admits where there are none now."""
     stated = {
@@ -238,7 +243,7 @@ def _resolved(
     for term in terms:
         if not isinstance(term, BestOf):
             yield term
-        elif not implied(term, view.nodes, stated.get("own")):
+        elif not implied(term, view.nodes, stated.get("own"), request.affinity.get("nodeAffinity") or {}):
             masks = (each.mask() for each in stated.values())
             yield named(term, view.nodes, combined.best, masks, policy.named)
 

@@ -1,6 +1,7 @@
 """A need that nothing but names tells, of too many nodes to name: the best of them are named."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +15,24 @@ from rules.nodes import Nodes
 Numbers = npt.NDArray[np.intp]
 
 
-def implied(need: BestOf, nodes: Nodes, own: Candidates | None) -> bool:
-    """Whether the pod's *own* node rules admit only what meets *need*, such as the names of an earlier run."""
-    if own is None:
+def implied(need: BestOf, nodes: Nodes, own: Candidates | None, affinity: Mapping[str, Any]) -> bool:
+    """Whether the pod's own rules name nodes, such as an earlier run did, all of which meet *need*.
+
+    *own* are the nodes that its rules admit, *affinity* is its node affinity. Labels that happen to admit only such
+    nodes now may be on others later.
+    """
+    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+    if own is None or not len(own) or not all(_names_nodes(term or {}) for term in terms) or not terms:
         return False
     lacking = ~need.nodes
     for expressions in need.alternatives:
         lacking &= ~all_of(nodes, expressions)
-    return len(own) > 0 and not (own.mask() & lacking).any()
+    return not (own.mask() & lacking).any()
+
+
+def _names_nodes(term: Mapping[str, Any]) -> bool:
+    asked = [*(term.get("matchExpressions") or []), *(term.get("matchFields") or [])]
+    return any(each.get("key") in (HOSTNAME, "metadata.name") and each.get("operator") == "In" for each in asked)
 
 
 def named(need: BestOf, nodes: Nodes, best: Numbers, admitted: Iterable[Mask], limit: int) -> NodeNeed:

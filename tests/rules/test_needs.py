@@ -256,6 +256,26 @@ def test_the_named_nodes_are_those_that_the_pods_own_rules_and_its_workflow_leav
     assert waits_for <= {f"n{each}" for each in range(301, 600, 2)}
 
 
+def test_labels_that_admit_only_such_nodes_now_do_not_stand_for_the_need():
+    """Every node of zone a has it, and a node without it may join the zone; names of the pod's own would do."""
+    nodes = [
+        node(f"n{each:03d}", {"zone": "a" if each < 150 else f"z{each}"}, **{"nvidia.com/gpu": float(each < 250)})
+        for each in range(500)
+    ]
+    world = loaded(nodes, {"gpu": True})
+    zoned, by_name = (
+        {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": key, "operator": "In", "values": values}]}]}}}
+        for key, values in (("zone", ["a"]), ("kubernetes.io/hostname", ["n007", "n008"]))
+    )  # fmt: skip
+    answer = world.advise(of_workflow("f", spec={"affinity": zoned}))
+    newcomer = node("new", {"zone": "a"})
+    assert not scheduling.admits(answer.affinity, newcomer)
+    assert by_terms(world, answer) == {f"n{each}" for each in range(100, 150)}
+    answer = world.advise(of_workflow("f", spec={"affinity": by_name}))
+    assert answer.affinity["nodeAffinity"][REQUIRED] == by_name["nodeAffinity"][REQUIRED]
+
+
 def test_beside_a_label_that_some_have_the_others_are_named():
     nodes = [node("labelled", {"gpu": "yes"}), *many(250, 500)]
     world, answer = ask({"gpu": True}, nodes)
