@@ -7,6 +7,7 @@ record or column.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,11 @@ def run(
     cluster: str,
     now: Callable[[], datetime],
     store: Store | None = None,
+    progress: Callable[[str, int, int], None] = lambda said, done, of: None,
 ) -> Outcome:
     """Import *files* of *kind* (a key of `KINDS`) into the history of *cluster*; importing again adds nothing.
 
+    *progress* is told which file was read, then that all is written, and how many of how many such steps are done.
     Raises `BadInput` naming the file and what is wrong with it; then nothing was written.
     """
     if kind not in KINDS:
@@ -70,12 +73,14 @@ def run(
         if not file.is_file():
             raise BadInput(f"{file}: {'is a directory' if file.is_dir() else 'no such file'}")
     at = now()
-    parsed = KINDS[kind](files, at)
+    steps, done = len(files) + 1, count(1)
+    parsed = KINDS[kind](files, at, lambda file: progress(f"{file} read", next(done), steps))
     held = store or Store(settings.store.path, settings.store.deadline)
     written = [
         ingest(held, cluster, batch, collected=at, overlap=settings.schedule.overlap, source="import")
         for batch in parsed.batches
     ]
+    progress(f"{sum(each.rows for each in written)} new rows written", steps, steps)
     refusals = tuple(refusal for batch in parsed.batches for refusal in batch.refused)
     return Outcome(
         kind,
@@ -88,24 +93,31 @@ def run(
     )
 
 
-def _activations(files: Sequence[Path], at: datetime) -> _Parsed:
+def _activations(files: Sequence[Path], at: datetime, done: Callable[[Path], None]) -> _Parsed:
     """OpenWhisk records (an array, or a record a line) and tables with the documented columns; both may be mixed."""
-    records = tuple(file for file in files if _holds_json(file))
-    for file in records:
-        _check_records(file)
-    read = [tabular.activations(file) for file in files if file not in records]
-    batches = [Batch("activations", files=records)] if records else []
+    records, read = list[Path](), list[tuple[pa.Table, tuple[str, ...]]]()
+    for file in files:
+        if _holds_json(file):
+            _check_records(file)
+            records.append(file)
+        else:
+            read.append(tabular.activations(file))
+        done(file)
+    batches = [Batch("activations", files=tuple(records))] if records else []
     if read:
         batches.append(Batch("activations", rows=pa.concat_tables([rows for rows, _ in read])))
     return _Parsed(tuple(batches), _ignored(read))
 
 
-def _profiles(files: Sequence[Path], at: datetime) -> _Parsed:
-    read = [tabular.profiles(file) for file in files]
+def _profiles(files: Sequence[Path], at: datetime, done: Callable[[Path], None]) -> _Parsed:
+    read = []
+    for file in files:
+        read.append(tabular.profiles(file))
+        done(file)
     return _Parsed((Batch("profiles", rows=pa.concat_tables([rows for rows, _ in read])),), _ignored(read))
 
 
-def _nodes(files: Sequence[Path], at: datetime) -> _Parsed:
+def _nodes(files: Sequence[Path], at: datetime, done: Callable[[Path], None]) -> _Parsed:
     """Kubernetes nodes in any written form; an odd one costs only itself, a file without any good one is refused.
 
     The files are not taken for the whole cluster: other nodes that are known stay.
@@ -126,11 +138,12 @@ def _nodes(files: Sequence[Path], at: datetime) -> _Parsed:
             raise BadInput(f"{first.what}: {first.why}")
         if (len(rows), len(refused)) == before:
             raise BadInput(f"{file}: holds no node")
+        done(file)
     return _Parsed((Batch("nodes", rows=table(NODES, list(rows.values())), refused=tuple(refused), whole=False),))
 
 
 #: One line a kind of history that files may hold.
-KINDS: Mapping[str, Callable[[Sequence[Path], datetime], _Parsed]] = {
+KINDS: Mapping[str, Callable[[Sequence[Path], datetime, Callable[[Path], None]], _Parsed]] = {
     "activations": _activations,
     "profiles": _profiles,
     "nodes": _nodes,

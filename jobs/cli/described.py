@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from jobs.cli.examples import EXAMPLES, commands
+from jobs.cli.fields import FIELDS, UNTOLD
 from jobs.cli.main import app
-from jobs.service.known import KNOWN
 
 _HEAD = """\
 # Commands
@@ -40,11 +40,20 @@ def _told(name: str, command: Any) -> Iterator[str]:
     yield f"\n## colocate {name}\n\n    {usage}\n\n{inspect.cleandoc(command.help or '')}\n\n"
     yield from (f"    colocate {line}\n" for line in EXAMPLES.get(name, ()))
     told = [each.get_help_record(context) for each in command.params if each.name != "help"]
-    if name in KNOWN:
-        yield f"\nFields: {', '.join(f'`{each}`' for each in KNOWN[name].columns)}.\n"
+    yield from (f"\n{line}\n" for line in _answers(name))
     if told:
         yield "\n| | meaning |\n|---|---|\n"
         yield from (f"| `{_cell(words)}` | {_cell(meaning)} |\n" for words, meaning in filter(None, told))
+
+
+def _answers(name: str) -> Iterator[str]:
+    """Say what the answer of a command holds as JSON, a paragraph for each form that it has."""
+    if name in UNTOLD:
+        yield f"No `-o`: {UNTOLD[name]}."
+        return
+    for option, fields in FIELDS[name].items():
+        where = f" of `{option}`" if option else ""
+        yield fields if isinstance(fields, str) else f"Fields{where}: {', '.join(f'`{each}`' for each in fields)}."
 
 
 def _cell(text: str | None) -> str:

@@ -1,14 +1,19 @@
 """``colocate export``: the stored history for other programs."""
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jobs.cli.common import DONE, moment, settings
+from jobs.cli.common import Output, moment, progress_bar, settings
+from jobs.cli.output import Format, line, rows
 
 _export = typer.Typer(help="Write the stored history for other programs.", no_args_is_help=True)
+
+#: What is said of each file that was written.
+SERIES, TABLES = ("file", "samples"), ("file", "rows")
 
 #: Prometheus takes a series for gone that has no sample for five minutes.
 _LONGEST = 290
@@ -28,25 +33,35 @@ def openmetrics(
     step: Annotated[
         int, typer.Option("--step", min=1, max=_LONGEST, help="seconds between samples of what lasts")
     ] = 120,
-) -> int:
+    output: Output = Format.table,
+) -> None:
     """Write the history as OpenMetrics with timestamps, a file a day, under the names of /metrics.
 
     Load each into Prometheus: promtool tsdb create-blocks-from openmetrics FILE DATA_DIRECTORY
     """
     from featurestore.store.duck import Store
-    from jobs.exporting.history import export
+    from jobs.exporting.history import Written, export
 
     held = settings(context)
-    export(
-        Store(held.store.path, held.store.deadline),
-        directory,
-        most=held.serve.metrics_pairs,
-        step=timedelta(seconds=step),
-        since=moment("--since", since),
-        until=moment("--until", until),
-        told=lambda one: typer.echo(f"{one.path}: {one.samples:,} samples"),
-    )
-    return DONE
+    with progress_bar() as bar:
+        task = bar.add_task("exporting days", total=None)
+
+        def told(one: Written) -> None:
+            if not bar.console.is_terminal:
+                print(line(f"{one.path}: {one.samples:,} samples"), file=sys.stderr)
+
+        written = export(
+            Store(held.store.path, held.store.deadline),
+            directory,
+            most=held.serve.metrics_pairs,
+            step=timedelta(seconds=step),
+            since=moment("--since", since),
+            until=moment("--until", until),
+            told=told,
+            progress=lambda done, of: bar.update(task, completed=done, total=of),
+        )
+    found = ({"file": str(each.path), "samples": each.samples} for each in written)
+    typer.echo(rows(SERIES, found, output, title="files"), nl=False)
 
 
 @_export.command()
@@ -57,20 +72,30 @@ def parquet(
     since: Annotated[
         str | None, typer.Option("--since", help="RFC 3339; activations and usage from its day on; default: all")
     ] = None,
-) -> int:
+    output: Output = Format.table,
+) -> None:
     """Write the tables that learning reads as Parquet, in directories by cluster, day and node.
 
     A day is there as a whole or not at all; exporting again replaces it. Copy DIR to an object store as it is.
     """
     from featurestore.store.duck import Store
-    from jobs.exporting.parquet import export
+    from jobs.exporting.parquet import Written, export
 
     held = settings(context)
-    export(
-        Store(held.store.path, held.store.deadline),
-        directory,
-        clusters=cluster or (),
-        since=moment("--since", since),
-        told=lambda one: typer.echo(f"{one.path}: {one.rows:,} rows"),
-    )
-    return DONE
+    with progress_bar() as bar:
+        task = bar.add_task("exporting tables by day", total=None)
+
+        def told(one: Written) -> None:
+            bar.advance(task)
+            if not bar.console.is_terminal:
+                print(line(f"{one.path}: {one.rows:,} rows"), file=sys.stderr)
+
+        written = export(
+            Store(held.store.path, held.store.deadline),
+            directory,
+            clusters=cluster or (),
+            since=moment("--since", since),
+            told=told,
+        )
+    found = ({"file": str(each.path), "rows": each.rows} for each in written)
+    typer.echo(rows(TABLES, found, output, title="files"), nl=False)

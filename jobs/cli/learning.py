@@ -3,6 +3,7 @@
 What takes long to import is imported by the command that needs it: `colocate --help` answers at once.
 """
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobs.cli.common import DONE, NO, PARTLY, Output, progress_bar, settings, utc_now, warn
-from jobs.cli.output import Format, document, rows
+from jobs.cli.output import Format, document, line, rows
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
@@ -118,7 +119,15 @@ def import_(
     """Bring history in from files, all of them or none; importing again adds nothing."""
     from jobs import importing
 
-    found = importing.run(settings(context), kind, files, cluster=cluster, now=utc_now)
+    with progress_bar() as bar:
+        task = bar.add_task(f"importing {line(kind)}", total=None)
+
+        def told(said: str, done: int, of: int) -> None:
+            bar.update(task, completed=done, total=of)
+            if not bar.console.is_terminal:
+                print(line(said), file=sys.stderr)
+
+        found = importing.run(settings(context), kind, files, cluster=cluster, now=utc_now, progress=told)
     for refusal in found.refusals:
         warn(f"{refusal.what}: {refusal.why}")
     if found.ignored:

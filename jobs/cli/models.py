@@ -12,6 +12,9 @@ from jobs.cli.output import Format, document, rows
 from jobs.config import Settings
 from pipeline.errors import BadInput
 
+#: What `refold` says of each cluster.
+REFOLDED = ("difference", "agrees", "cluster")
+
 
 def show(store: Store, clusters: Sequence[str], output: Format) -> None:
     """Print the models of *clusters*, the newest first."""
@@ -40,5 +43,5 @@ def refold(settings: Settings, store: Store, clusters: Sequence[str], output: Fo
         {"difference": f"{by:.1e}", "agrees": "yes" if by <= folding.AGREES else "no", "cluster": name}
         for name, by in found.items()
     ]
-    typer.echo(rows(("difference", "agrees", "cluster"), shown, output, title="states"), nl=False)
+    typer.echo(rows(REFOLDED, shown, output, title="states"), nl=False)
     return all(by <= folding.AGREES for by in found.values())

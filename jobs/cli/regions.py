@@ -4,7 +4,7 @@ import os
 import socket
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -34,6 +34,10 @@ _INDEX = Annotated[int, typer.Argument(metavar="REGION", help="index of the regi
 _NAMESPACE = Annotated[str, typer.Option("--namespace", "-n", help="namespace of the job", callback=_namespace_name)]
 _CLUSTER = Annotated[str | None, typer.Option("--cluster", help="name of the cluster; default: the only one")]
 _URL = Annotated[str | None, typer.Option("--url", help="the operator's; default: its service, by the API server")]
+
+
+#: What is said of a request to an operator.
+ASKED = ("job", "region", "asked", "accepted", "state", "why", "namespace")
 
 
 def register(app: typer.Typer) -> None:
@@ -103,19 +107,19 @@ def reset(
     namespace: _NAMESPACE = "default",
     url: _URL = None,
     cluster: _CLUSTER = None,
+    output: Output = Format.table,
 ) -> None:
     """Have a region reset to its last completed checkpoint."""
     from jobs.regions import reading
 
     client = _client(context, cluster)
     found = reading.one(client, namespace, job, region)
-    state = (found.get("status") or {}).get("state")
+    state = (found.get("status") or {}).get("state", "STARTED")
+    refused = state == "MAXIMUM_RESET_ATTEMPTS_REACHED" and not force
+    why = f"region {region} of {job} has used up its attempts: only --force resets it" if refused else ""
     request = {"request": {"operator": "colocate", "force": str(force).lower()}}
     reading.ask(client, url, namespace, job, f"region/{region}/reset", request)
-    if state == "MAXIMUM_RESET_ATTEMPTS_REACHED" and not force:
-        warn(f"region {region} of {job} has used up its attempts: only --force resets it")
-        raise typer.Exit(NO)
-    raise typer.Exit(DONE)
+    _asked("reset", (namespace, job, region), state, why, output)
 
 
 def drain(
@@ -126,6 +130,7 @@ def drain(
     namespace: _NAMESPACE = "default",
     url: _URL = None,
     cluster: _CLUSTER = None,
+    output: Output = Format.table,
 ) -> None:
     """Have an operator-driven region drain, as if its operator had asked; a periodic one drains by itself.
 
@@ -136,18 +141,32 @@ def drain(
     client = _client(context, cluster)
     found = reading.one(client, namespace, job, region)
     spec, status = found.get("spec") or {}, found.get("status") or {}
+    state = status.get("state", "STARTED")
+    why = ""
     if spec.get("trigger") != "operator driven":
-        warn(f"region {region} of {job} is periodic: it drains by itself every {spec.get('period', 0):g} s")
-        raise typer.Exit(NO)
-    if (state := status.get("state", "STARTED")) not in ("STARTED", "PROCESSING"):
-        warn(f"region {region} of {job} is {state}: it drains only from PROCESSING")
-        raise typer.Exit(NO)
+        why = f"region {region} of {job} is periodic: it drains by itself every {spec.get('period', 0):g} s"
+    elif state not in ("STARTED", "PROCESSING"):
+        why = f"region {region} of {job} is {state}: it drains only from PROCESSING"
+    if why:
+        _asked("drain", (namespace, job, region), state, why, output)
     known = sorted(name for name, is_one in (spec.get("operatorsToTriggerMap") or {}).items() if is_one)
     chosen = operator or (known[0] if len(known) == 1 else None)
     if chosen not in known:
         raise BadInput(f"--operator: name one of {', '.join(known) or 'none'}")
     request = {"request": {"seqId": str(status.get("currentSeqID", 1)), "operator": chosen}}
     reading.ask(client, url, namespace, job, f"region/{region}/drain", request)
+    _asked("drain", (namespace, job, region), state, "", output)
+
+
+def _asked(what: str, of: tuple[str, str, int], state: str, why: str, output: Format) -> NoReturn:
+    """Say what became of a request to the operator, *state* being the region's before it; *why* it will not be met,
+    "" where it will. Ends the command."""
+    namespace, job, region = of
+    told = {"job": job, "region": region, "asked": what, "accepted": not why, "state": state, "why": why}
+    if why:
+        warn(why)
+    typer.echo(rows(ASKED, [told | {"namespace": namespace}], output), nl=False)
+    raise typer.Exit(NO if why else DONE)
 
 
 def serve(

@@ -63,12 +63,14 @@ def export(
     since: datetime | None = None,
     until: datetime | None = None,
     told: Callable[[Written], None] = lambda _: None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Written]:
     """Write the history of *store* to *directory*, what lasts every *step*; return the files.
 
     It begins with the day (UTC) of *since*, or of the oldest record, and ends at *until*, or with the newest record.
 
-    Raises `BadInput` where there is no history or *directory* cannot be written. *told* hears of each file.
+    Raises `BadInput` where there is no history or *directory* cannot be written. *told* hears of each file,
+    *progress* of how many of how many days are done.
     """
     if not store.path.exists():
         raise BadInput(f"{store.path}: no history yet (colocate collect)")
@@ -85,7 +87,9 @@ def export(
     except OSError as error:
         raise BadInput(f"{directory}: {error.strerror}") from error
     asked, written = parts(most), list[Written]()
-    for day in range(int(first // _DAY), int(-(-end // _DAY))):
+    days = range(int(first // _DAY), int(-(-end // _DAY)))
+    for done, day in enumerate(days):
+        progress(done, len(days))
         span = _span(day, begin, end, seconds)
         page = Page()
         for part in asked:  # days before *since* count, and are not written
@@ -99,6 +103,7 @@ def export(
             raise BadInput(f"{path}: {error.strerror}") from error
         written.append(Written(path, page.samples))
         told(written[-1])
+    progress(len(days), len(days))
     return written
 
 

@@ -15,6 +15,7 @@ import pytest
 import typer
 
 from jobs.cli.examples import commands
+from jobs.cli.fields import FIELDS
 from jobs.cli.main import app
 from tests.support.town import Town, node, town
 
@@ -111,6 +112,31 @@ def test_a_documented_command_does_what_it_is_for(words: list[str], place: Town)
     assert done.stdout
     if words[-2:] == ["-o", "json"]:
         json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "of"),
+    [
+        ("collect nodes", "collect"),
+        ("learn", "learn"),
+        ("learn --list", "learn"),
+        ("import nodes nodes.yaml --cluster edge", "import"),
+        ("doctor", "doctor"),
+        ("recommend -f pod.yaml", "recommend"),
+        ("functions", "functions"),
+        ("nodes", "nodes"),
+        ("export openmetrics series", "export openmetrics"),
+        ("export parquet tables", "export parquet"),
+    ],
+)
+def test_json_holds_the_fields_that_are_documented(words: str, of: str, place: Town) -> None:
+    done = place.colocate(*words.split(), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    rows = answer if isinstance(answer, list) else [answer]
+    fields = FIELDS[of]["--list" if "--list" in words else ""]
+    assert rows
+    assert {tuple(row) for row in rows} == {tuple(fields)}
 
 
 def test_most_of_the_documentation_is_run() -> None:

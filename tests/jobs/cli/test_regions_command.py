@@ -123,14 +123,18 @@ def test_drain_and_reset_reach_the_operator(job: Job, capsys: pytest.CaptureFixt
     running = Running(job.client, job, free_udp_port()).listening()
     try:
         wait_for(lambda: job.status(1).get("state") == "STARTED")
-        assert run(capsys, "drain", "j", "1", "--url", running.url)[0] == 0
+        code, out, _ = run(capsys, "drain", "j", "1", "--url", running.url, "-o", "json")
+        said = {"job": "j", "region": 1, "asked": "drain", "accepted": True, "state": "STARTED", "why": ""}
+        assert (code, json.loads(out)) == (0, [said | {"namespace": "default"}])
         job.wait(1, mustReset=True)
         assert run(capsys, "reset", "j", "0", "--force", "--url", running.url)[0] == 0
         job.wait(0, mustReset=True)
     finally:
         running.stop()
-    code, _, err = run(capsys, "drain", "j", "0", "--url", running.url)
+    code, out, err = run(capsys, "drain", "j", "0", "--url", running.url, "-o", "json")
     assert (code, "drains by itself every 5 s" in err) == (1, True)
+    [told] = json.loads(out)
+    assert (told["accepted"], told["why"]) == (False, "region 0 of j is periodic: it drains by itself every 5 s")
     code, _, err = run(capsys, "drain", "j", "1", "--operator", "Mid", "--url", running.url)
     assert (code, err) == (2, "colocate: --operator: name one of Src\n")
     code, _, err = run(capsys, "reset", "j", "0", "--url", running.url)

@@ -1,5 +1,6 @@
 """Exported Parquet is what learning reads: every row, where it belongs, whole days whatever happens meanwhile."""
 
+import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -182,9 +183,11 @@ def test_the_command_names_what_it_wrote(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLOCATE_STORE__PATH", str(store.path))
-    assert main(["export", "parquet", str(tmp_path / "tables"), "--since", "2024-05-02"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert f"{tmp_path}/tables/workflows/cluster=edge%2F1%20north: 1 rows" in lines
+    assert main(["export", "parquet", str(tmp_path / "tables"), "--since", "2024-05-02", "-o", "json"]) == 0
+    said = capsys.readouterr()
+    place = f"{tmp_path}/tables/workflows/cluster=edge%2F1%20north"
+    assert f"{place}: 1 rows" in said.err.splitlines()
+    assert {"file": place, "rows": 1} in json.loads(said.out)
     (tmp_path / "file").write_text("")
     assert main(["export", "parquet", str(tmp_path / "file")]) == 2
     assert f"{tmp_path}/file" in capsys.readouterr().err
