@@ -21,7 +21,7 @@ from jobs.service.state import State
 from pipeline import objects
 from pipeline.errors import BadInput
 from rules.affinity.interference import interference
-from rules.affinity.repeated import stands
+from rules.affinity.repeated import unbroken
 from rules.candidates import Sparse
 from rules.changes import Changes, updated
 from rules.disks.rule import Volumes
@@ -134,7 +134,7 @@ class Desk:
         view = self._state.current.view
         request = self._request(_OBJECT.decode(review.object), view, review.namespace)
         told = recommend(request, view, self._policy, decision=review.uid, at=at, ask=self._in_turn)
-        if repeated and stands(request.pod, told.affinity, told.patch, self._policy.label_prefix):
+        if repeated and unbroken(request.pod, told.affinity, told.patch, self._policy.label_prefix):
             told = replace(told, affinity=request.affinity, patch=(), outcome="unchanged")
         kept = _kept(review, at, request.cluster, request.name, request.function_name, told, told)
         return Decided(kept, told.cause or "none", encode_patch(told.patch))

@@ -10,7 +10,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _CHANGEABLE: Final = ("/spec/affinity", "/metadata/annotations")
 
 
-def stands(
+def unbroken(
     pod: Mapping[str, Any], affinity: Mapping[str, Any], patch: Iterable[Mapping[str, Any]], prefix: str
 ) -> bool:
     """Whether *pod* holds every term that its annotations say it was given, and what is stated now anyway.
