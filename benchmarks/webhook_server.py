@@ -1,89 +1,114 @@
-"""The servers that the webhook benchmark drives, each a process of its own: ``noop`` or the real ``webhook``.
+"""The servers that the webhook benchmark drives, each a process of its own.
 
-``python -m benchmarks.webhook_server noop|webhook DESCRIPTOR [CONFIG]``
+``python -m benchmarks.webhook_server noop|webhook DESCRIPTOR CONFIG``: the serving process as the product runs it, or
+one with a handler that decodes what the webhook decodes and admits. ``serve CONFIG``: all of ``colocate serve``, its
+serving processes with `Compared`. ``load CONFIG ROUNDS``: takes up the snapshot and prints seconds and bytes.
 """
 
 import json
+import os
 import socket
 import sys
-from collections import deque
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import jsonpatch
 import msgspec
 import uvicorn
-from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
+from featurestore.store import published
 from jobs import logs, wire
-from jobs.config import load
+from jobs.config import Settings, load
 from jobs.service import process, review, shape
+from jobs.service.body import read
 from jobs.service.prepared import Prepared
-from jobs.service.tls import Protocol
+from jobs.supervisor import children, main
 from pipeline.objects import pod_of
 from rules.memo import Memo
 from rules.recommend import recommend
 from rules.request import from_pod
-from rules.view import View
+from rules.view import View, learn, view_of
 
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
-#: So many answers of a run are kept to be compared.
-_KEPT = 20_000
-
-
-async def mutate(request: Request) -> Response:
-    """Decode what the webhook decodes of every pod, and admit."""
-    admission = review.decode(await request.body()).request
-    shape.decode(admission.object)
-    return Response(review.allow(admission.uid), media_type="application/json")
+#: The core that serves, where there are two; the supervisor, its jobs and who asks have the others.
+CORE = 1
 
 
-def noop(listening: socket.socket) -> None:
-    """Serve the handler that does nothing, on the same server."""
-    app = Starlette(routes=[Route("/mutate", mutate, methods=["POST"])])
-    config = uvicorn.Config(
-        app, http=Protocol, ws="none", lifespan="off", log_config=None, access_log=False, timeout_keep_alive=600
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+def serving_core() -> None:
+    """Keep to the serving core from now on."""
+    if (os.cpu_count() or 1) > CORE:
+        os.sched_setaffinity(0, {CORE})
+
+
+class Noop:
+    """Decodes of a review what the webhook decodes, and admits; an ASGI application as the webhook is one."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        admission = review.decode(await read(receive)).request
+        shape.decode(admission.object)
+        answer = review.allow(admission.uid)
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
 
 
 class Compared:
-    """Keeps of each answer what it was prepared as, and holds it against one that is worked out without any cache."""
+    """Notes what each answer was prepared as, and works the same out again without any cache.
 
-    def __init__(self, serving: process.Process, config: Path) -> None:
-        settings = load(config)
+    It notes nothing until it is told to: what it keeps alive would otherwise be freed while pods wait.
+    """
+
+    def __init__(self, serving: process.Process, settings: Settings) -> None:
         self._policy = wire.policy(settings, serving.state.cluster)
-        self._kept: deque[tuple[str, Prepared]] = deque(maxlen=_KEPT)
+        self._keeping = False
+        self._number: dict[str, int] = {}
+        self._numbers: dict[int, int] = {}
+        self._prepared: list[Prepared] = []
         self._blank: dict[int, View] = {}
         real = Prepared.encoded
 
         def encoded(prepared: Prepared, uid: str) -> bytes:
-            self._kept.append((uid, prepared))
+            if self._keeping:
+                number = self._numbers.get(id(prepared))
+                if number is None:
+                    number = self._numbers[id(prepared)] = len(self._prepared)
+                    self._prepared.append(prepared)
+                self._number[uid] = number
             return real(prepared, uid)
 
         Prepared.encoded = encoded  # type: ignore[method-assign,assignment]
 
-    async def compare(self, request: Request) -> Response:
-        """Answer how many of the posted reviews' last answers were compared, and which differ from the reference."""
-        posted = {each["request"]["uid"]: each["request"] for each in json.loads(await request.body())}
-        last = {uid: prepared for uid, prepared in list(self._kept) if uid in posted}
-        self._blank = {id(each.view): _without_memory(each.view) for each in last.values()}
-        wrong = [uid for uid, prepared in last.items() if not self._same(posted[uid], uid, prepared)]
-        return JSONResponse({"compared": len(last), "wrong": wrong})
+    async def keep(self, request: Request) -> JSONResponse:
+        """Note each answer from now on where the body is ``true``, none where it is ``false``; forget the former."""
+        self._keeping = json.loads(await request.body())
+        self._number, self._numbers, self._prepared, self._blank = {}, {}, [], {}
+        return JSONResponse({})
 
-    def _same(self, asked: dict[str, Any], uid: str, prepared: Prepared) -> bool:
-        pod, view = asked["object"], self._blank[id(prepared.view)]
+    async def groups(self, request: Request) -> JSONResponse:
+        """Answer for each of the posted uids which prepared answer it got, by a number, null for none."""
+        return JSONResponse([self._number.get(uid) for uid in json.loads(await request.body())])
+
+    async def reference(self, request: Request) -> JSONResponse:
+        """Answer the patch of each posted review, worked out anew from the view of the numbered prepared answer."""
+        posted = json.loads(await request.body())
+        return JSONResponse([self._reference(each["request"], self._prepared[each["group"]]) for each in posted])
+
+    def _reference(self, asked: dict[str, Any], prepared: Prepared) -> list[Any]:
+        view = self._blank.get(id(prepared.view))
+        if view is None:
+            self._blank.clear()  # they are asked for one view after the other
+            view = self._blank[id(prepared.view)] = _without_memory(prepared.view)
+        pod = asked["object"]
         asking = from_pod(
             pod, pod_of(pod), view, namespace=asked["namespace"], cluster=view.cluster, policy=self._policy
         )
-        reference = recommend(asking, view, self._policy, decision=uid)
-        answer = msgspec.json.decode(prepared.encoded(uid), type=review.AdmissionAnswer).response
-        patched = jsonpatch.apply_patch(pod, json.loads(answer.patch))
-        return bool(patched == jsonpatch.apply_patch(pod, list(reference.patch)))
+        return list(recommend(asking, view, self._policy, decision=asked["uid"]).patch)
 
 
 def _without_memory(view: View) -> View:
@@ -98,27 +123,89 @@ def _without_memory(view: View) -> View:
     )
 
 
-def webhook(listening: socket.socket, config: Path) -> None:
-    """Serve the real process; ``POST /compare`` holds its last answers against a reference."""
-    real = process.Process.server
+def noop(listening: socket.socket, config: Path) -> None:
+    """Serve the handler that does nothing, on the same server behind the same layers."""
+    settings = load(config)
+    serving = process.Process(settings, None, 0)
+    routes = serving.app.router.routes
+    place = next(row for row, each in enumerate(routes) if getattr(each, "path", "") == "/mutate")
+    routes[place] = Route("/mutate", Noop())
+    serving.server().run(sockets=[listening])
+
+
+def webhook(listening: socket.socket, config: Path, directory: Path | None, slot: int) -> None:
+    """Serve the real process; ``POST /keep``, ``/groups`` and ``/reference`` are those of `Compared`."""
+    real, settings = process.Process.server, load(config)
 
     def server(serving: process.Process) -> uvicorn.Server:
-        serving.app.router.routes.append(Route("/compare", Compared(serving, config).compare, methods=["POST"]))
+        compared = Compared(serving, settings)
+        for path in ("keep", "groups", "reference"):
+            route = Route(f"/{path}", getattr(compared, path), methods=["POST"])
+            serving.app.router.routes.append(route)
         return real(serving)
 
-    process.Process.server = server  # type: ignore[method-assign,assignment]
+    process.Process.server = server  # type: ignore[method-assign]
     logs.configure()
-    process.run(load(config), listening, None, 0)
+    process.run(settings, listening, directory, slot)
 
 
-def main(kind: str, descriptor: str, config: str = "") -> None:
+def serve(config: Path) -> int:
+    """Be ``colocate serve`` but for what its serving processes run, and where."""
+    started = children.start
+
+    def start(module: str, arguments: list[str], *given: Any, **named: Any) -> children.Process:
+        serves = module == "jobs.service.process"
+        return started("benchmarks.webhook_server" if serves else module, arguments, *given, **named)
+
+    children.start = start  # type: ignore[assignment]
+    if (os.cpu_count() or 1) > CORE:
+        os.sched_setaffinity(0, set(range(os.cpu_count() or 1)) - {CORE})
+    return main.serve(load(config), config, schedule=True)
+
+
+def taken_up(config: Path, rounds: int) -> dict[str, list[float]]:
+    """Take the snapshot up as a serving process does; returns the seconds of each of so many *rounds*, and the bytes
+    that memory had grown by at the peak of the first.
+    """
+    settings = load(config)
+    cluster, before = settings.serve.cluster or "", _memory("VmRSS")
+    seconds, grown = [], 0
+    for _ in range(rounds):
+        began = time.perf_counter()
+        snapshot = published.load(settings.store.snapshot)
+        view = view_of(learn(snapshot, cluster), datetime.now(UTC))
+        seconds.append(time.perf_counter() - began)
+        grown = grown or _memory("VmHWM") - before
+        assert len(view.nodes)
+        del snapshot, view
+    return {"seconds": seconds, "bytes": [grown]}
+
+
+def _memory(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def run(arguments: list[str]) -> int:
     """Serve until told to end."""
-    listening = socket.socket(fileno=int(descriptor))
-    if kind == "noop":
-        noop(listening)
-    else:
-        webhook(listening, Path(config))
+    kind, *rest = arguments
+    if kind == "serve":
+        return serve(Path(rest[0]))
+    if kind == "load":
+        sys.stdout.buffer.write(msgspec.json.encode(taken_up(Path(rest[0]), int(rest[1]))))
+        return 0
+    serving_core()
+    if kind in ("noop", "webhook"):
+        listening, config = socket.socket(fileno=int(rest[0])), Path(rest[1])
+        noop(listening, config) if kind == "noop" else webhook(listening, config, None, 0)
+        return 0
+    named = dict(zip(arguments[::2], arguments[1::2], strict=True))  # as the supervisor starts it
+    listening = socket.socket(fileno=int(named["--descriptor"]))
+    webhook(listening, Path(named["--config"]), Path(named["--directory"]), int(named["--slot"]))
+    return 0
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(run(sys.argv[1:]))

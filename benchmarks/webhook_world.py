@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,8 @@ from featurestore.snapshot import TABLES, Snapshot, empty
 from featurestore.store import published
 
 CLUSTER = "bench"
+#: Stands for the uid in a review that is asked under many.
+PLACE = b"00000000-0000-4000-8000-000000000000"
 
 
 def function(number: int) -> str:
@@ -97,46 +99,56 @@ def publish(path: str, arguments: tuple[int, int, int, int, int]) -> None:
     published.write(replace(made, version=f"bench-{arguments[-1] + 1}"), Path(path))
 
 
+def templates(numbers: Iterable[int], seed: int) -> list[bytes]:
+    """Return a review of each function of these *numbers*, as `reviews` makes them, with `PLACE` for the uid."""
+    rng = random.Random(seed)
+    return [_review(rng, row, function(number), PLACE.decode(), 6000) for row, number in enumerate(numbers)]
+
+
 def reviews(count: int, functions: int, seed: int = 1, size: int = 6000) -> Iterator[bytes]:
     """Yield *count* reviews of about *size* bytes, each of a random function with random labels and namespace."""
     rng = random.Random(seed)
     for number in range(count):
         name = function(rng.randrange(functions))
-        owner, _, action = name.partition("/")
-        labels = {f"label-{rng.randrange(10**6)}": f"value-{rng.randrange(10**6)}" for _ in range(6)}
-        labels |= {"openwhisk/namespace": owner, "openwhisk/action": action}
-        pod_name, namespace, padding = f"inv-{number}-{action}", f"ns-{rng.randrange(200)}", {"padding": ""}
-        metadata = {"name": pod_name, "namespace": namespace, "labels": labels, "annotations": padding}
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": metadata,
-            "spec": {
-                "containers": [
-                    {
-                        "name": "user-action",
-                        "image": "registry.example/runtime:1",
-                        "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}},
-                        "env": [{"name": f"VARIABLE_{n}", "value": f"{rng.random()}"} for n in range(20)],
-                    }
-                ],
-                "tolerations": [{"key": "example", "operator": "Exists", "effect": "NoSchedule"}],
-            },
-        }
-        request = {
-            "uid": f"{number:08d}-0000-4000-8000-{seed:012d}",
-            "kind": {"group": "", "version": "v1", "kind": "Pod"},
-            "resource": {"group": "", "version": "v1", "resource": "pods"},
-            "name": pod_name,
-            "namespace": namespace,
-            "operation": "CREATE",
-            "userInfo": {"username": "system:serviceaccount:openwhisk:invoker", "groups": ["system:authenticated"]},
-            "object": pod,
-            "oldObject": None,
-            "dryRun": False,
-            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-        }
-        review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
-        length = len(json.dumps(review))
-        padding["padding"] = "x" * max(0, size - length)
-        yield json.dumps(review).encode()
+        yield _review(rng, number, name, f"{number:08d}-0000-4000-8000-{seed:012d}", size)
+
+
+def _review(rng: random.Random, number: int, name: str, uid: str, size: int) -> bytes:
+    owner, _, action = name.partition("/")
+    labels = {f"label-{rng.randrange(10**6)}": f"value-{rng.randrange(10**6)}" for _ in range(6)}
+    labels |= {"openwhisk/namespace": owner, "openwhisk/action": action}
+    pod_name, namespace, padding = f"inv-{number}-{action}", f"ns-{rng.randrange(200)}", {"padding": ""}
+    metadata = {"name": pod_name, "namespace": namespace, "labels": labels, "annotations": padding}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {
+            "containers": [
+                {
+                    "name": "user-action",
+                    "image": "registry.example/runtime:1",
+                    "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}},
+                    "env": [{"name": f"VARIABLE_{n}", "value": f"{rng.random()}"} for n in range(20)],
+                }
+            ],
+            "tolerations": [{"key": "example", "operator": "Exists", "effect": "NoSchedule"}],
+        },
+    }
+    request = {
+        "uid": uid,
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "name": pod_name,
+        "namespace": namespace,
+        "operation": "CREATE",
+        "userInfo": {"username": "system:serviceaccount:openwhisk:invoker", "groups": ["system:authenticated"]},
+        "object": pod,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+    review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+    length = len(json.dumps(review))
+    padding["padding"] = "x" * max(0, size - length)
+    return json.dumps(review).encode()

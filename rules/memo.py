@@ -26,3 +26,9 @@ class Memo:
                 self._kept.popitem()
             found = self._kept[key] = make()
         return cast(T, found)
+
+    def drop(self, count: int) -> bool:
+        """Forget *count* results, the newest first; returns whether any are left. Others may go on asking."""
+        for _ in range(min(count, len(self._kept))):
+            self._kept.popitem()
+        return bool(self._kept)

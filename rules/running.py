@@ -6,6 +6,7 @@ from math import ceil
 from typing import Final
 from zlib import crc32
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -19,8 +20,7 @@ Rows = npt.NDArray[np.int64]
 IDLE: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True, gc=False):
     """A pod that was decided upon and is not seen on a node yet, counted where it is expected to go.
 
     *decision* is the decision's name, which the pod carries as an annotation; *function* "" where none is known.

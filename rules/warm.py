@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rules.affinity.fastest import fastest
-from rules.affinity.interference import interference
+from rules.affinity import fastest, interference
 from rules.policy import Policy
 from rules.request import Request
 from rules.view import View
@@ -33,6 +32,6 @@ def warm(view: View, policy: Policy, limit: int) -> Iterator[int]:
             function_name=view.functions.names[function],
             importance=int(view.functions.importance[function]),
         )
-        for rule in (interference, fastest):
-            rule(request, view, policy)
+        interference.learned(request, view, policy)
+        fastest.hardware(function, view)
         yield function

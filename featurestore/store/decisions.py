@@ -36,7 +36,7 @@ _FOLLOWED = """decisions LEFT JOIN (
 ) USING (cluster, decision)"""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """One decision as the store keeps it; *document* is the recommendation, anything msgspec makes JSON of."""
 
     decision: str
@@ -52,7 +52,7 @@ class Decision(msgspec.Struct, frozen=True):
     document: object
 
 
-class _Line(Decision, frozen=True):
+class _Line(Decision, frozen=True, gc=False):
     document: msgspec.Raw
 
 

@@ -1,39 +1,47 @@
 """What the admission handler is handed: one callable that decides about one pod."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+import msgspec
 from msgspec import structs
 
 from featurestore.store.decisions import Decision
 from jobs.service.review import AdmissionRequest, allow
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Answering(Protocol):
+    """An answer that is prepared: `encoded` is the whole answer to a uid, `document` what the history keeps of it."""
+
+    def encoded(self, uid: str, /) -> bytes: ...
+
+    def document(self, decision: str, namespace: str, pod: str, /) -> object: ...
+
+
+class Decided(msgspec.Struct, frozen=True, gc=False):
     """One decision about a pod: what is *kept* of it, and what is answered.
 
     *patch* is a JSON Patch, empty for none. *reason* is a short stable word that it is counted under, beside its mode
-    and outcome (patched, unchanged, left_alone). *encode* makes the whole answer to a uid where it is prepared, and
-    *document* the kept recommendation where it is not there yet: that is left to whoever writes the history.
+    and outcome (patched, unchanged, left_alone). *prepared* is the answer where many pods get it; the kept
+    recommendation is not in *kept* then: rendering it is left to whoever writes the history.
     """
 
     kept: Decision
     reason: str
     patch: bytes = b""
     warnings: tuple[str, ...] = ()
-    encode: Callable[[str], bytes] | None = None
-    document: Callable[[], object] | None = None
+    prepared: Answering | None = None
 
     def answer(self, uid: str) -> bytes:
         """Return the answer to the review *uid*."""
-        return self.encode(uid) if self.encode is not None else allow(uid, self.patch, self.warnings)
+        return self.prepared.encoded(uid) if self.prepared is not None else allow(uid, self.patch, self.warnings)
 
     def record(self) -> Decision:
         """Return what is kept, with its document."""
-        return self.kept if self.document is None else structs.replace(self.kept, document=self.document())
+        if self.prepared is None:
+            return self.kept
+        kept = self.kept
+        return structs.replace(kept, document=self.prepared.document(kept.decision, kept.namespace, kept.pod))
 
 
 class Decide(Protocol):

@@ -47,7 +47,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 class Desk:
     """Answers from the current view of *state* under *policy*; `decide` is for one thread, the server's.
 
-    *volumes* says what a pod mounts, None where disks are not looked at.
+    *volumes* says what a pod mounts, None where disks are not looked at. *retire* gets the answers of a former view.
 
     *left_out* is told of each rule that took an admission longer than *deadline* seconds, or failed.
 
@@ -65,6 +65,7 @@ class Desk:
         intents: Callable[[], Index] = Index,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         volumes: VolumesOf | None = None,
+        retire: Callable[[dict[Any, Any]], None] = lambda former: None,
     ) -> None:
         self._state = state
         self._policy = policy
@@ -73,6 +74,7 @@ class Desk:
         self._intents = intents
         self._now = now
         self._volumes = volumes
+        self._retire = retire
         self._in_turn, self._beside = InTurn(left_out, deadline), Beside(left_out)
         self._names = shape.Names.of(policy)
         self._view: View | None = None
@@ -98,14 +100,14 @@ class Desk:
             self._reservations.add(reservation)
         name = pod.name
         kept = _kept(review, at, prepared.cluster, name, prepared.function, prepared, None)
-        document = partial(prepared.document, review.uid, review.namespace, name)
-        return Decided(kept, prepared.reason, encode=prepared.encoded, document=document)
+        return Decided(kept, prepared.reason, prepared=prepared)
 
     def _prepared_for(self, pod: shape.Admitted, review: AdmissionRequest, at: datetime) -> Prepared:
         view = self._state.current.view
         old = stale(view, self._policy, at)
         if view is not self._view or old is not self._old or len(self._prepared) >= _ROOM:
-            self._view, self._old, self._prepared = view, old, {}
+            former, self._view, self._old, self._prepared = self._prepared, view, old, {}
+            self._retire(former)
         if self._volumes is not None and pod.claims:  # its own, and disks change faster than views
             return self._prepare(review, view, at)
         key = shape.key_of(pod, review.namespace, view, self._policy, self._names)

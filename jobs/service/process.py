@@ -37,6 +37,7 @@ from jobs.service.periodic import Periodic
 from jobs.service.prepared import Spent
 from jobs.service.replication.answers import Replication
 from jobs.service.reservations import Reservations
+from jobs.service.retiring import Retiring
 from jobs.service.routes import Readiness
 from jobs.service.spool import Spool
 from jobs.service.state import State
@@ -79,6 +80,7 @@ class Process:
         spent = Spent()
         kubernetes = partial(wire.kubernetes_of, settings, cluster)
         self.hosts = HostJobs(Control(settings.store.control), cluster, settings.hosts, kubernetes)
+        retiring = Retiring()
         views = Views(cluster, policy, self.reservations, lambda: self.live)
         self.state: State[View] = State(
             settings.store.snapshot,
@@ -87,6 +89,7 @@ class Process:
             self._changes,
             lambda: self.reservations.changes,
             lambda: spent.seconds,
+            retire=retiring.view,
         )
         self.metrics = Metrics(tally, directory, slot, serve.metrics_pairs)
         self.metrics.loads = lambda: (self.state.loads, self.state.failures)
@@ -108,6 +111,7 @@ class Process:
         warming = Warming(lambda: self.state.current.view, policy)
         self._jobs = Periodic("stream jobs", _HOUSEKEEPING, self.hosts.refresh)
         self._warming = Periodic("warming", _HOUSEKEEPING, warming.work)
+        self._retiring = Periodic("retiring", _HOUSEKEEPING, retiring.work)
         self.intents = Watched(settings.store.control, cluster)
         deadline = settings.advice.deadline.total_seconds()
         disk_desk = DiskDesk(settings.disks, cluster, lambda: self.state.current.snapshot, disks)
@@ -122,6 +126,7 @@ class Process:
             deadline,
             lambda: self.intents.current,
             volumes=disk_desk.volumes if disks is not None else None,
+            retire=retiring.answers,
         )
         self.app = create_app(
             Parts(
@@ -154,8 +159,8 @@ class Process:
     @property
     def _threads(self) -> tuple[State[View] | Periodic | Live | LiveDisks | Running | Watched | Spool | None, ...]:
         """What runs beside the server; what writes last is closed last."""
-        watching = (self._reservations, self._jobs, self.intents, self._warming, self.disks, self.live)
-        return (*watching, self.state, self.spool, self._housekeeping)
+        watching = (self._reservations, self._jobs, self.intents, self.disks, self.live)
+        return (*watching, self._warming, self._retiring, self.state, self.spool, self._housekeeping)
 
     def start(self) -> None:
         """Start the threads."""

@@ -80,24 +80,24 @@ class Names:
     """Keys of labels and annotations that matter, by `Policy`."""
 
     action: str
+    space: str
     own: frozenset[str]
     labels: frozenset[str]
-    annotations: tuple[str, ...]
+    annotations: frozenset[str]
+    naming: frozenset[str]
     decision: str
 
     @classmethod
     def of(cls, policy: Policy) -> "Names":
         return cls(
             action=policy.function_labels[1],
+            space=policy.function_labels[0],
             own=frozenset((policy.own("function"), policy.own("workflow"))),
             labels=frozenset((policy.own("function"), policy.own("workflow"), policy.own("ignore"), PROGRAM)),
-            annotations=(
-                policy.own("applied"),
-                policy.own("decision"),
-                policy.own("expected"),
-                policy.own("mode"),
-                MIRROR,
+            annotations=frozenset(
+                (policy.own("applied"), policy.own("decision"), policy.own("expected"), policy.own("mode"), MIRROR)
             ),
+            naming=frozenset(("workflow", policy.own("action"))),
             decision=policy.own("decision"),
         )
 
@@ -111,9 +111,10 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
     labels, annotations = metadata.labels, metadata.annotations
     standing, noted = labels or {}, annotations or {}
     owner = _controller(metadata.owner_references)
-    known = identify(_record(pod, standing, noted, owner), view, namespace, policy)
+    known = _identity(pod, standing, noted, owner, namespace, view, policy, names)
     labelled = names.action in standing
     affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
+    told = not names.annotations.isdisjoint(noted)
     return (
         _who(known),
         owner.kind,
@@ -125,10 +126,14 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
         namespace if _named(known, namespace, policy) else None,
         None if labels is None else labels is UNSET,
         None if annotations is None else annotations is UNSET,
-        *[item for item in standing.items() if item[0] in names.labels],
+        *(
+            ()
+            if names.labels.isdisjoint(standing)
+            else [each for each in standing.items() if each[0] in names.labels]
+        ),
         *_seen(affinity, spread, standing, namespace, view, names),
         *(_stream(standing, namespace) if JOB in standing else ()),
-        *[item for item in noted.items() if item[0] in names.annotations],
+        *([item for item in noted.items() if item[0] in names.annotations] if told else ()),
         affinity,
         bytes(spec.node_selector),
         bytes(spec.tolerations),
@@ -137,6 +142,20 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
         bytes(spec.overhead),
         bytes(spec.resources),
         *[bytes(each.resources) for each in spec.containers or ()],
+    )
+
+
+def _identity(
+    pod: Admitted, labels: dict[str, str], notes: dict[str, str], owner: _Owner, namespace: str, view: View,
+    policy: Policy, names: Names,
+) -> Identity:  # fmt: skip
+    """Say which function *pod* is; where its labels alone tell, once for all pods of the same labels."""
+    action = labels.get(names.action)
+    if not action or not names.naming.isdisjoint(notes):
+        return identify(_record(pod, labels, notes, owner), view, namespace, policy)
+    return view.memo.once(
+        ("labelled", labels.get(names.space), action),
+        lambda: identify(_record(pod, labels, notes, owner), view, namespace, policy),
     )
 
 

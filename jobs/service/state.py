@@ -66,12 +66,13 @@ class State(Generic[V]):
         reserved: Callable[[], int] = lambda: 0,
         answering: Callable[[], float] = lambda: 0.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        retire: Callable[[V, V], None] = lambda former, view: None,
     ) -> None:
         """Load what is there; an absent or damaged file is an empty snapshot, and taken up once it is whole.
 
         *changes* returns a number that differs after any change of the live cluster, *reserved* one that differs
         after any of own reservations, *answering* the seconds that were spent so far on answers that a new view makes
-        necessary.
+        necessary. *retire* is told of each view that another took the place of, and of that one.
         """
         self.cluster = cluster
         self.failures = 0
@@ -85,6 +86,7 @@ class State(Generic[V]):
         self._answering = answering
         self._answered = 0.0
         self._now = now
+        self._retire = retire
         self._seen: Signature = (None,)
         self._changes = 0
         self._earliest = 0.0
@@ -128,6 +130,7 @@ class State(Generic[V]):
                 _log.error("view not prepared, the former one stays", error=f"{type(error).__name__}: {error}")
                 gc.enable()
                 return False
+            former = self.current.view
             self.current = Current(snapshot, view, now if fresh else self.current.loaded, self.current.number + 1)
             took = time.monotonic() - began
             # What was built, and answered since, lives long and holds no cycles: no later collection is to walk over
@@ -139,6 +142,7 @@ class State(Generic[V]):
             self._earliest = time.monotonic() + max(self.SHORTEST, took / self.SHARE)
             self._latest = max(self._earliest, time.monotonic() + self.LONGEST)
             self._answered = self._answering()
+            self._retire(former, view)
         if fresh:
             self._settle(fresh, took)
         return True

@@ -12,6 +12,9 @@ from threading import Event, Lock
 #: How long a child has between the request to end and being killed.
 GRACE = 5.0
 
+#: How much a job gives way (https://man7.org/linux/man-pages/man2/nice.2.html): some minutes' work waits for no pod.
+_NICE = 10
+
 Process = subprocess.Popen[bytes]
 
 
@@ -27,9 +30,11 @@ class Ended:
 def start(module: str, arguments: Sequence[str], pass_fds: Sequence[int] = (), *, quiet: bool = False) -> Process:
     """Start ``python -m MODULE ARGUMENT...``; call it from a thread that lives as long as the child may.
 
-    The child reads nothing, and writes where the supervisor does; when *quiet*, on standard error alone.
+    The child reads nothing, and writes where the supervisor does; when *quiet*, on standard error alone, and it gives
+    way to those that answer where they share a core.
     """
-    command = [sys.executable, "-m", "jobs.supervisor.leash", str(os.getpid()), module, *arguments]
+    niceness = _NICE if quiet else 0
+    command = [sys.executable, "-m", "jobs.supervisor.leash", str(os.getpid()), str(niceness), module, *arguments]
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

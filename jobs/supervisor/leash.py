@@ -1,6 +1,6 @@
 """Runs a module as a child that does not outlive its supervisor.
 
-``python -m jobs.supervisor.leash PARENT MODULE ARGUMENT...``
+``python -m jobs.supervisor.leash PARENT NICENESS MODULE ARGUMENT...``
 
 On Linux the kernel kills the child when the thread that started it ends (``PR_SET_PDEATHSIG``), also where the
 supervisor was killed itself. It is set here and not between fork and exec, which is not safe in a process with
@@ -28,8 +28,9 @@ def tie(parent: int) -> None:
 
 def main() -> None:
     """Tie this process to its parent and become the module."""
-    parent, module, *arguments = sys.argv[1:]
+    parent, niceness, module, *arguments = sys.argv[1:]
     tie(int(parent))
+    os.nice(int(niceness))
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

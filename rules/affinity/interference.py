@@ -29,7 +29,7 @@ _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Known:
+class Known:
     """What was learned of one function: each direction, what it causes *weighed* by who suffers, the rows that are
     shown, and what they make one wish.
     """
@@ -45,12 +45,11 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
     """Rank nodes by what both sides would lose; keep clear of sure disturbers where that is strictly wanted."""
     if request.function < 0:
         return Advice(NAME)
-    across = request.namespace in policy.across
-    key = (request.function, request.importance, across, policy.terms)
-    known = view.pairs.memo.once(key, lambda: _known(request, view, policy))
+    known = learned(request, view, policy)
     if not len(known.suffers.rows) and not len(known.causes.rows):
         return Advice(NAME)
     strict = _strict_others(request, view, known, policy)
+    across = request.namespace in policy.across
     terms: tuple[Term, ...] = known.wishes
     clear = None
     if strict.size:
@@ -73,19 +72,25 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
     )
 
 
-def _reasons(view: View, known: _Known) -> tuple[Reason, ...]:
+def learned(request: Request, view: View, policy: Policy) -> Known:
+    """Return what the pairs say of the pod's function; it holds for as long as the snapshot."""
+    key = (request.function, request.importance, request.namespace in policy.across, policy.terms)
+    return view.pairs.memo.once(key, lambda: _known(request, view, policy))
+
+
+def _reasons(view: View, known: Known) -> tuple[Reason, ...]:
     found = (view.pairs.evidence(row) for row, _, _ in known.shown)
     return tuple(Reason(NAME, because(each), each) for each in found)
 
 
-def _known(request: Request, view: View, policy: Policy) -> _Known:
+def _known(request: Request, view: View, policy: Policy) -> Known:
     suffers, causes = suffering(view, request.function), _causing(request.function, view)
     own = np.full(len(suffers.rows), request.importance / MEDIUM)
     theirs = view.functions.importance[causes.other] / MEDIUM
     sure = [*_sure(view, suffers, own, policy), *_sure(view, causes, theirs, policy)]
     shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
     wishes = tuple(each.rendered for each in _wishes(request, view, shown, policy))
-    return _Known(suffers, causes, replace(causes, cost=causes.cost * theirs), tuple(shown), wishes)
+    return Known(suffers, causes, replace(causes, cost=causes.cost * theirs), tuple(shown), wishes)
 
 
 def _causing(function: int, view: View) -> Side:
@@ -96,7 +101,7 @@ def _causing(function: int, view: View) -> Side:
     return Side(rows, pairs.victim[rows].astype(np.int64), pairs.expected(rows))
 
 
-def _scores(request: Request, view: View, known: _Known) -> Sparse:
+def _scores(request: Request, view: View, known: Known) -> Sparse:
     """Grade the nodes on which somebody would lose something; all others are as good as their hardware."""
     at, loss = suffered(view, request.function)
     lost: Scores = np.bincount(at, loss * (request.importance / MEDIUM), len(view.nodes)).astype(
@@ -113,7 +118,7 @@ def _scores(request: Request, view: View, known: _Known) -> Sparse:
     return Sparse(alone, ids, values, view.nodes.type_of)
 
 
-def _measures(view: View, known: _Known) -> Iterator[Measure]:
+def _measures(view: View, known: Known) -> Iterator[Measure]:
     for side, sentence in (
         (known.suffers, "would run {:.0%} longer beside its neighbours"),
         (known.causes, "would slow its neighbours by {:.0%} together"),
@@ -135,7 +140,7 @@ def _sure(view: View, side: Side, weight: Scores, policy: Policy) -> list[tuple[
     return [(int(side.rows[i]), float(weight[i] * side.cost[i]), int(side.other[i])) for i in np.flatnonzero(sure)]
 
 
-def _strict_others(request: Request, view: View, known: _Known, policy: Policy) -> Rows:
+def _strict_others(request: Request, view: View, known: Known, policy: Policy) -> Rows:
     """Return the functions to keep away from by a required rule, if such is wanted at all.
 
     Only what was observed, on all node types that there are: it has to be true wherever the rule reaches.

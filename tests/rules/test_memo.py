@@ -19,3 +19,13 @@ def test_the_oldest_results_stay_where_there_is_no_room():
     assert made == []
     assert once(room - 1) == f"result {room - 1}"
     assert made == [room - 1]
+
+
+def test_results_are_dropped_in_bits_the_newest_first() -> None:
+    kept: memo.Memo = memo.Memo()
+    for number in range(5):
+        kept.once(number, lambda number=number: number)  # type: ignore[misc]
+    assert kept.drop(2)
+    assert list(kept._kept) == [0, 1, 2]
+    assert not kept.drop(10)
+    assert kept.once(4, lambda: "again") == "again"
