@@ -14,6 +14,7 @@ from jobs.asking import ADMISSION, Beside, InTurn, Told
 from jobs.service import shape
 from jobs.service.decide import Decided
 from jobs.service.prepared import PLACE, Prepared, Spent
+from jobs.service.renewing import Answers, Renewing, alike, stands
 from jobs.service.reservations import Reservations
 from jobs.service.review import AdmissionRequest, encode_patch
 from jobs.service.routes import RecommendationRequest
@@ -45,9 +46,11 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class Desk:
-    """Answers from the current view of *state* under *policy*; `decide` is for one thread, the server's.
+    """Answers from the current view of *state* under *policy*; `decide` is for one thread, the server's, `renew` for
+    another.
 
-    *volumes* says what a pod mounts, None where disks are not looked at. *retire* gets the answers of a former view.
+    *volumes* says what a pod mounts, None where disks are not looked at. *retire* gets the answers of a former view;
+    with *renewing* they stand until it has worked them out anew.
 
     *left_out* is told of each rule that took an admission longer than *deadline* seconds, or failed.
 
@@ -66,6 +69,7 @@ class Desk:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         volumes: VolumesOf | None = None,
         retire: Callable[[dict[Any, Any]], None] = lambda former: None,
+        renewing: Renewing | None = None,
     ) -> None:
         self._state = state
         self._policy = policy
@@ -79,8 +83,10 @@ class Desk:
         self._names = shape.Names.of(policy)
         self._view: View | None = None
         self._old = False
-        self._prepared: dict[tuple[object, ...], Prepared] = {}
         self._lately: dict[str, None] = {}
+        self._prepared: Answers = {}
+        self._former: Answers = {}
+        self._renewing = renewing
 
     def decide(self, review: AdmissionRequest, at: datetime, *, dry_run: bool) -> Decided:
         """Decide about the pod of *review*; the decision bears the review's uid.
@@ -106,20 +112,39 @@ class Desk:
         view = self._state.current.view
         old = stale(view, self._policy, at)
         if view is not self._view or old is not self._old or len(self._prepared) >= _ROOM:
-            former, self._view, self._old, self._prepared = self._prepared, view, old, {}
-            self._retire(former)
+            self._turn_to(view, old)
         if self._volumes is not None and pod.claims:  # its own, and disks change faster than views
             return self._prepare(review, view, at)
         key = shape.key_of(pod, review.namespace, view, self._policy, self._names)
         key += shape.consumers_of(pod, review.namespace, self._intents())
         prepared = self._prepared.get(key)
+        if prepared is None and self._renewing is not None and stands(former := self._former.get(key), view):
+            prepared = self._prepared[key] = former
+            self._renewing.later(key, review, view)
         if prepared is None or prepared.spent:
-            if prepared is not None:
+            if prepared is not None and prepared.view.at >= view.at:
                 view = updated(prepared.view, at, Changes(reserved=tuple(prepared.reserved)))
             prepared = self._prepare(review, view, at)
             if not prepared.left_out:
                 self._prepared[key] = prepared
         return prepared
+
+    def _turn_to(self, view: View, old: bool) -> None:
+        """Answer from *view* from now on; answers of the former one may stand for a while where it is much alike."""
+        before, done = self._former, self._prepared
+        current = not old and not self._old and view is not self._view
+        self._former = done if current and self._renewing is not None and alike(self._view, view) else {}
+        for answers in (before, done):
+            if answers and answers is not self._former:
+                self._retire(answers)
+        self._view, self._old, self._prepared = view, old, {}
+        if self._renewing is not None:
+            self._renewing.follow(self._prepared)
+
+    def renew(self) -> None:
+        """Work out anew what was answered from a former view; for a thread of its own."""
+        if self._renewing is not None:
+            self._renewing.work(lambda review, view: self._prepare(review, view, self._now()))
 
     def _prepare(self, review: AdmissionRequest, view: View, at: datetime) -> Prepared:
         with self._spent:

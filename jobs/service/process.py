@@ -35,6 +35,7 @@ from jobs.service.metrics import Metrics
 from jobs.service.others import Others
 from jobs.service.periodic import Periodic
 from jobs.service.prepared import Spent
+from jobs.service.renewing import Renewing
 from jobs.service.replication.answers import Replication
 from jobs.service.reservations import Reservations
 from jobs.service.retiring import Retiring
@@ -54,6 +55,12 @@ _log = structlog.get_logger(__name__)
 
 #: How often files that may be renewed are looked at, and counts are left for the other processes, in seconds.
 _HOUSEKEEPING = 1.0
+
+#: How long a thread may hold Python's lock while another waits for it, in seconds; an answer takes about as long.
+_SWITCH = 0.0002
+
+#: How often it is looked whether answers are to be worked out anew, in seconds.
+_RENEWING = 0.25
 
 #: How long a replica waits for its first snapshot before it answers without, in seconds.
 _FIRST_SNAPSHOT = 20.0
@@ -127,7 +134,9 @@ class Process:
             lambda: self.intents.current,
             volumes=disk_desk.volumes if disks is not None else None,
             retire=retiring.answers,
+            renewing=Renewing(),
         )
+        self._renewing = Periodic("renewing", _RENEWING, desk.renew)
         self.app = create_app(
             Parts(
                 snapshot=lambda: self.state.current.snapshot,
@@ -160,7 +169,7 @@ class Process:
     def _threads(self) -> tuple[State[View] | Periodic | Live | LiveDisks | Running | Watched | Spool | None, ...]:
         """What runs beside the server; what writes last is closed last."""
         watching = (self._reservations, self._jobs, self.intents, self.disks, self.live)
-        return (*watching, self._warming, self._retiring, self.state, self.spool, self._housekeeping)
+        return (*watching, self._warming, self._renewing, self._retiring, self.state, self.spool, self._housekeeping)
 
     def start(self) -> None:
         """Start the threads."""
@@ -288,8 +297,8 @@ def run(settings: Settings, listening: socket.socket, directory: Path | None, sl
     # The server raises the signal that ended it once more when it is done: there is still something to close.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A thread that prepares a view gives way to an answer sooner than after Python's usual 5 ms.
-    sys.setswitchinterval(0.001)
+    # A thread that works beside the answers gives way to one sooner than after Python's usual 5 ms.
+    sys.setswitchinterval(_SWITCH)
     process.start()
     try:
         process.server().run(sockets=[listening])

@@ -1,0 +1,152 @@
+"""Answers of a former view stand until they are worked out anew, where that is safe, and no longer."""
+
+import base64
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from jobs.service import review
+from jobs.service.desk import Desk
+from jobs.service.renewing import Renewing
+from jobs.service.reservations import Reservations
+from jobs.service.state import Current
+from pipeline.objects import pod_of
+from rules.changes import Changes, updated
+from rules.policy import Policy
+from rules.recommend import recommend
+from rules.request import from_pod
+from rules.view import View
+from tests.support.service import review as reviewed
+from tests.support.worlds import NOW, World, node, running
+
+WORLD = World(
+    [node(f"n{each}", cpu=8) for each in range(4)],
+    pods=[running("guest/batch", "n0", cpu=1.0)],
+    slowdowns={("guest/hello", "guest/batch"): 0.8},
+    known=("guest/hello", "guest/batch"),
+)
+POLICY = Policy(mode="prefer", namespaces={"strict": "require"})
+POD: dict[str, Any] = {
+    "metadata": {"name": "x", "labels": {"openwhisk/namespace": "guest", "openwhisk/action": "hello"}},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+}
+SOON = NOW + timedelta(seconds=5)
+
+
+class Shown:
+    """A state with one view at a time, and a desk that answers from it."""
+
+    cluster = "c1"
+
+    def __init__(self) -> None:
+        self.current: Current[View] = Current(WORLD.snapshot(), WORLD.view(), NOW, 0)
+        self.desk = Desk(
+            self, POLICY, Reservations(), now=lambda: NOW, renewing=Renewing(pause=lambda _: None)  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.asked = 0
+
+    @property
+    def view(self) -> View:
+        return self.current.view
+
+    def show(self, view: View) -> None:
+        self.current = replace(self.current, view=view)
+
+    def patched(self, namespace: str = "ow", *, dry_run: bool = True) -> Any:
+        """The pod as the desk has it changed; its decision left out."""
+        self.asked += 1
+        uid = f"{self.asked:08d}-0000-4000-8000-000000000000"
+        request = review.decode(msgspec.json.encode(reviewed(POD, uid=uid, namespace=namespace))).request
+        answer = json.loads(self.desk.decide(request, NOW, dry_run=dry_run).answer(uid))["response"]
+        return told(jsonpatch.apply_patch(POD, json.loads(base64.b64decode(answer["patch"]))))
+
+    def expected(self, view: View, namespace: str = "ow") -> Any:
+        """The same, worked out for the pod alone."""
+        asking = from_pod(POD, pod_of(POD), view, namespace=namespace, cluster="c1", policy=POLICY)
+        return told(jsonpatch.apply_patch(POD, list(recommend(asking, view, POLICY, decision="d", at=NOW).patch)))
+
+
+def told(pod: Any) -> Any:
+    del pod["metadata"]["annotations"]["colocation.internal/decision"]
+    return pod
+
+
+def crowded(view: View, **more: Any) -> View:
+    """*view* once its function's disturber runs on every node but the last."""
+    came = tuple(running("guest/batch", f"n{each}", each + 10, cpu=1.0) for each in range(3))
+    return replace(updated(view, SOON, Changes(came=came)), **more)
+
+
+def test_a_former_answer_stands_until_it_is_worked_out_anew() -> None:
+    shown = Shown()
+    former = shown.view
+    assert shown.patched() == shown.expected(former)
+    shown.show(crowded(former))
+    assert shown.expected(former) != shown.expected(shown.view), "else this would tell nothing"
+    assert shown.patched() == shown.expected(former)
+    shown.desk.renew()
+    assert shown.patched() == shown.patched() == shown.expected(shown.view)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"learned": replace(WORLD.view().learned)},
+        {"pairs": replace(WORLD.view().pairs)},
+        {"services": {("ow", "db"): {"app": "db"}}},
+        {"hosts": {("ow", "job", "1"): None}},
+        {"nodes": WORLD.view().nodes},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_nothing_stands_where_more_than_pods_has_changed(more: dict[str, Any]) -> None:
+    shown = Shown()
+    shown.patched()
+    shown.show(crowded(shown.view, **more))
+    assert shown.patched() == shown.expected(shown.view)
+
+
+def test_what_holds_a_pod_to_nodes_is_worked_out_at_once() -> None:
+    shown = Shown()
+    shown.patched("strict")
+    shown.show(crowded(shown.view))
+    assert shown.patched("strict") == shown.expected(shown.view, "strict")
+
+
+def test_an_answer_stands_for_half_a_minute_at_most() -> None:
+    shown = Shown()
+    first = shown.view
+    shown.patched()
+    shown.show(crowded(first))
+    assert shown.patched() == shown.expected(first)
+    shown.show(replace(updated(shown.view, NOW + timedelta(seconds=29), Changes())))
+    assert shown.patched() == shown.expected(first), "carried twice, and never renewed"
+    shown.show(replace(updated(shown.view, NOW + timedelta(seconds=31), Changes())))
+    assert shown.patched() == shown.expected(shown.view)
+
+
+def test_an_answer_that_was_given_to_enough_pods_does_not_stand() -> None:
+    shown = Shown()
+    for _ in range(3):  # as many as there are best nodes, all but that of the disturber
+        shown.patched(dry_run=False)
+    shown.show(crowded(shown.view))
+    assert shown.patched() == shown.expected(shown.view)
+
+
+def test_what_waited_for_a_former_view_is_not_worked_out_any_more() -> None:
+    shown = Shown()
+    shown.patched()
+    shown.show(crowded(shown.view))
+    shown.patched()
+    shown.show(WORLD.view())
+    shown.patched()
+    made: list[View] = []
+    prepare = shown.desk._prepare
+    shown.desk._prepare = lambda review, view, at: made.append(view) or prepare(review, view, at)  # type: ignore[method-assign,assignment,func-returns-value]
+    shown.desk.renew()
+    assert made == []
