@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -158,10 +158,11 @@ def _cluster(size: Size) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as directory:
         process = context.Process(target=_serve, args=(there, size, directory), daemon=True)
         process.start()
+        there.close()
         try:
             yield Path(here.recv())
         finally:
-            here.send("stop")
+            here.close()
             process.join(30)
 
 
@@ -184,5 +185,6 @@ def _serve(pipe: Connection, size: Size, directory: str) -> None:
         listed.append(body.replace(b"@space", space).replace(b"@action", action))
     server.put(placements.PATH, listed)
     pipe.send(str(server.kubeconfig(Path(directory))))
-    pipe.recv()
+    with suppress(EOFError):
+        pipe.recv()
     server.close()

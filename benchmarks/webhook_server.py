@@ -144,7 +144,7 @@ def webhook(listening: socket.socket, config: Path, directory: Path | None, slot
             serving.app.router.routes.append(route)
         return real(serving)
 
-    process.Process.server = server  # type: ignore[method-assign]
+    process.Process.server = server  # type: ignore[method-assign,assignment]
     logs.configure()
     process.run(settings, listening, directory, slot)
 
