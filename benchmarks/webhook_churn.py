@@ -109,7 +109,7 @@ def _runs(port: int) -> str:
     counted: dict[str, float] = {}
     for line in lines:
         if line.startswith("colocation_job_runs_total{"):
-            job = line.partition('job="')[2].partition('"')[0]
+            job = line.partition('task="')[2].partition('"')[0]
             counted[job] = counted.get(job, 0) + float(line.rpartition(" ")[2])
     return "runs: " + ", ".join(f"{count:g} of {job}" for job, count in sorted(counted.items()))
 

@@ -102,7 +102,6 @@ class Compared:
     def _reference(self, asked: dict[str, Any], prepared: Prepared) -> list[Any]:
         view = self._blank.get(id(prepared.view))
         if view is None:
-            self._blank.clear()  # they are asked for one view after the other
             view = self._blank[id(prepared.view)] = _without_memory(prepared.view)
         pod = asked["object"]
         asking = from_pod(
