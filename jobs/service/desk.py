@@ -1,6 +1,7 @@
 """Where the rules are asked: for a pod under admission, and for a person who wants to know."""
 
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -83,7 +84,7 @@ class Desk:
         self._names = shape.Names.of(policy)
         self._view: View | None = None
         self._old = False
-        self._lately: dict[str, None] = {}
+        self._lately: OrderedDict[str, None] = OrderedDict()  # a dict takes long to find its first
         self._prepared: Answers = {}
         self._former: Answers = {}
         self._renewing = renewing
@@ -101,7 +102,7 @@ class Desk:
             return self._alone(review, at)
         self._lately[review.uid] = None
         if len(self._lately) > _LATELY:
-            del self._lately[next(iter(self._lately))]
+            self._lately.popitem(last=False)
         if not dry_run and (reservation := prepared.reserve(review.uid)) is not None:
             self._reservations.add(reservation)
         name = pod.name
