@@ -145,6 +145,8 @@ def missing(facts: Facts) -> Iterator[str]:
             yield f"about {more:,.0f} more effective overlaps would halve the interval{_pace(pair, more)}"
         if pair["probability"] is not None and _UNDECIDED[0] < pair["probability"] < _UNDECIDED[1]:
             yield f"undecided: the evidence allows less than {percent(facts.least_effect)} as well as more"
+    if facts.fit.get("runs") and not facts.fit.get("reason") and pair["activations"] >= facts.fit["runs"]:
+        yield f"{victim} never ran without {aggressor}: only how long they ran together tells what it does"
     if facts.comparison.get("alone") == 0:
         yield f"{victim} never ran on a node alone: its undisturbed time is worked out from partial overlaps"
     yield from _places(facts)
@@ -185,6 +187,8 @@ def _pace(pair: Row, more: float) -> str:
     if start is None or end is None or not overlaps or end <= start:
         return ""
     days = more * (end - start).total_seconds() / _DAY / overlaps
+    if 24 * days < 2:
+        return f" (some {max(1, round(24 * 60 * days)):,} minutes as things go)"
     return f" (some {days:,.0f} days as things go)" if days >= 2 else f" (some {24 * days:,.0f} hours as things go)"
 
 

@@ -97,8 +97,11 @@ def _facts(
     reverse: Mapping[str, Any] | None,
 ) -> Facts:
     cluster = pair["cluster"]
-    nodes = snapshot["nodes"].filter(pc.equal(snapshot["nodes"]["cluster"].cast(pa.string()), cluster))
-    kinds = dict(zip(nodes["node"].to_pylist(), nodes["node_type"].to_pylist(), strict=True))
+    kinds: dict[str, str] = {}
+    for table in ("latencies", "nodes"):  # of a history from files the nodes may be known by their runs alone
+        own = snapshot[table].filter(pc.equal(snapshot[table]["cluster"].cast(pa.string()), cluster))
+        kinds |= dict(zip(own["node"].to_pylist(), own["node_type"].to_pylist(), strict=True))
+    kinds.pop("", None)
     name = snapshot.models.get(cluster, "")
     facts: dict[str, Any] = {"model": {"model": name}, "details": False}
     if store is not None:

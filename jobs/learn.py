@@ -272,7 +272,11 @@ def _missing(learned: Learned) -> str:
     if not metrics["evidence"]:
         return "no successful activation could be placed on a node: nothing is known of interference"
     if metrics["functions"] < 2:
-        return "only one function ran: there is no pair to know of"
+        return "only one function ran: what can be known is of its runs beside each other alone"
+    unfitted = metrics.get("unfitted", {})
+    if not metrics["pairs"].get("observed") and sum(unfitted.values()) >= metrics["functions"]:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(unfitted.items()))
+        return f"no function can be estimated (functions by reason: {reasons}): every pair is unknown"
     if not metrics["pairs"].get("observed"):
         return "no pair has been seen together long enough: every pair is unknown"
     differ = metrics.get("disagreements", [])

@@ -5,7 +5,7 @@ the points of a new state, into which the days of the window are folded. Activat
 columns; the evidence of one victim at a time is copied.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +33,7 @@ from featurestore.exposure.kernels import Floats
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference import fold, pairs
 from featurestore.interference.concurrency import build
-from featurestore.interference.evidence import Predictions, Told, told
+from featurestore.interference.evidence import Bools, Predictions, Told, told
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import Runs
 from featurestore.states import Head, State
@@ -64,7 +64,9 @@ def learn(
         compared = details.compared(ready.runs, exposure, fits)
         del exposure
         begun = begin(ready.runs, ready.usage, past, fits, inputs.settled, inputs.until, options)
-        prior = pairs.predictions(begun.fits, _profile_matrix(runs, measured, inputs.declared), options.estimation)
+        profile = _profile_matrix(runs, measured, inputs.declared)
+        prior = pairs.predictions(begun.fits, profile, options.estimation)
+        prior = None if prior is None else prior.among(_known(runs, begun.fits, profile, options))
         limits = profiles.thresholds(measured.share[measured.node_type < 0])
         guessed = unmeasured.predicted(runs, inputs.activations, measured, limits, fits)
         declared = unmeasured.declared_levels(inputs.workflows, runs.functions.to_pylist())
@@ -112,6 +114,15 @@ def _fitted(
         fits.append(fit)
         progress(len(fits), len(runs.functions))
     return fits
+
+
+def _known(runs: Runs, fits: Sequence[Told], profile: Floats, options: Options) -> Bools:
+    """Return of which functions enough is known to predict anything: those with a profile, or that ran often enough
+    to be fitted. What one ran once beside says nothing of it, however little that says of the others."""
+    number = np.bincount(runs.function, minlength=len(runs.functions))
+    fitted = np.array([fit.rows for fit in fits])
+    found: Bools = np.isfinite(profile).any(axis=1) | (np.maximum(number, fitted) >= options.estimation.min_rows)
+    return found
 
 
 def _state(

@@ -212,6 +212,11 @@ class Predictions:
             found[there] = self.probability[row[there], column[there]]
         return found
 
+    def among(self, known: Bools) -> "Predictions":
+        """Return what is predicted of pairs of those functions alone that are *known* [F]."""
+        kept = np.flatnonzero(known[self.functions])
+        return Predictions(self.functions[kept], self.probability[np.ix_(kept, kept)])
+
     def pairs(self) -> tuple[Ints, Ints]:
         """Return victims and aggressors of all pairs that are predicted, in order."""
         row, column = np.nonzero(np.isfinite(self.probability))

@@ -156,6 +156,7 @@ def _encoded(table: pa.Table) -> pa.Table:
 
 
 def clusters(con: DuckDBPyConnection) -> list[str]:
-    """Return the clusters of which there is history to learn from, sorted."""
-    found = con.execute("SELECT DISTINCT cluster FROM activations UNION SELECT cluster FROM placements ORDER BY 1")
+    """Return the clusters of which there is history to learn from, or anything that was imported, sorted."""
+    tables = ("activations", "placements", "declared_profiles", "node_specs")
+    found = con.execute(" UNION ".join(f"SELECT cluster FROM {table}" for table in tables) + " ORDER BY 1")
     return [cluster for (cluster,) in found.fetchall()]

@@ -1,8 +1,10 @@
 """What several commands share: the settings, the snapshot that answers come from, options that recur."""
 
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 #: Exit codes: done; the answer is no; bad input or configuration; some of the work failed and the rest was done.
 DONE, NO, BAD, PARTLY = 0, 1, 2, 3
+
+#: Seconds between the lines of work that takes long, where there is no terminal.
+_A_LINE = 30.0
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="form of the answer")]
 Cluster = Annotated[str | None, typer.Option("--cluster", help="name of the cluster; default: the only one")]
@@ -69,7 +74,7 @@ def _ambiguous(names: list[str]) -> str:
 
 
 def progress_bar() -> "Progress":
-    """A bar on a terminal; elsewhere nothing, and each step is a plain line."""
+    """A bar on a terminal; elsewhere it shows nothing (`advance` then writes lines)."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -83,6 +88,27 @@ def progress_bar() -> "Progress":
         disable=not console.is_terminal,
         transient=True,
     )
+
+
+def advance(
+    bar: "Progress", name: str, what: str, clock: Callable[[], float] = monotonic
+) -> Callable[[int, int], None]:
+    """Return what moves a bar called *name* to how many of how many *what* are done.
+
+    Without a terminal it is a plain line on standard error every `_A_LINE` seconds, so that work that takes long is
+    seen to go on, and short work says nothing.
+    """
+    task = bar.add_task(name, total=None)
+    said = clock()
+
+    def moved(done: int, of: int) -> None:
+        nonlocal said
+        bar.update(task, completed=done, total=of)
+        if bar.disable and clock() - said >= _A_LINE:
+            said = clock()
+            print(line(f"{name}: {done:,} of {of:,} {what}"), file=sys.stderr, flush=True)
+
+    return moved
 
 
 def moment(option: str, given: str | None) -> datetime | None:

@@ -4,19 +4,16 @@ What takes long to import is imported by the command that needs it: `colocate --
 """
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.common import DONE, NO, PARTLY, Output, progress_bar, settings, utc_now, warn
+from jobs.cli.common import DONE, NO, PARTLY, Output, advance, progress_bar, settings, utc_now, warn
 from jobs.cli.output import Format, document, line, rows
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from jobs.learn import Outcome
 
 
@@ -77,10 +74,8 @@ def learn(
     outcomes = []
     with tracing.during(held.trace, "learn"), progress_bar() as bar:
         for name in cluster or known:
-            task = bar.add_task(f"learning {name}", total=None)
-            outcomes.append(
-                learner.run(held, name, now=utc_now, full=full, store=store, progress=_advance(bar, task))
-            )
+            progress = advance(bar, f"learning {name}", "functions")
+            outcomes.append(learner.run(held, name, now=utc_now, full=full, store=store, progress=progress))
     learner.follow(store, utc_now())
     learner.retain(held, store, utc_now())
     for outcome in outcomes:
@@ -152,10 +147,6 @@ def doctor(context: typer.Context, output: Output = Format.table) -> None:
             rows(columns, ({name: getattr(each, name) for name in columns} for each in found), output), nl=False
         )
     raise typer.Exit(PARTLY if any(each.verdict == "failed" for each in found) else DONE)
-
-
-def _advance(bar: "Progress", task: "TaskID") -> Callable[[int, int], None]:
-    return lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def _counts(value: object) -> object:

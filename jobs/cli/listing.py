@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from jobs.cli.common import Cluster, Output, settings, snapshot
+from jobs.cli.common import Cluster, Output, settings, snapshot, warn
 from jobs.cli.output import Format, document, rows
 from pipeline.errors import BadInput
 
@@ -133,7 +133,10 @@ def _show(
 
     known = snapshot(settings(context))
     chosen = {key: value for key, value in given.items() if value is not None}
-    found = select(KNOWN[name], known, chosen, wide=wide).slice(0, limit)
+    found = select(KNOWN[name], known, chosen, wide=wide)
+    if len(found) > limit:
+        warn(f"{limit:,} of {len(found):,} rows are shown; --limit {len(found)} shows all")
+    found = found.slice(0, limit)
     _print(told(found, known), output, name)
 
 

@@ -248,6 +248,14 @@ def test_predicted_pairs_have_rows_of_their_own_between_those_that_met():
         assert table.status[at] == PREDICTED
 
 
+def test_predictions_among_some_functions_are_theirs_alone():
+    given = Predictions(np.array([1, 4, 6]), np.arange(9.0).reshape(3, 3) / 10)
+    kept = given.among(np.array([True, True, True, True, False, True, True]))
+    pairs = (np.array([1, 6, 1, 4, 6]), np.array([6, 1, 4, 6, 2]))
+    np.testing.assert_array_equal(kept.at(*pairs), [0.2, 0.6, NAN, NAN, NAN])
+    assert set(zip(*(codes.tolist() for codes in kept.pairs()), strict=True)) == {(1, 1), (1, 6), (6, 1), (6, 6)}
+
+
 def test_a_fit_without_the_aggressors_that_it_never_met_is_the_same_fit():
     [fit] = _sparse_town(1, 1)
     wide = replace(fit_of(3, [NAN, 0.2, NAN, 0.1], [NAN, 0.05, NAN, 0.05], [0, 40, 3, 50], [NAN, 0.1, NAN, NAN],

@@ -47,6 +47,10 @@ def test_too_few_overlaps_say_how_many_more_decide():
     assert said(few) == [
         "about 6 more effective overlaps until their own evidence decides (some 24 hours as things go)"
     ]
+    soon = UNKNOWN | {"effective_overlaps": 29.0, "window_end": BEGIN + dt.timedelta(hours=29)}
+    assert said(soon) == [  # one an hour
+        "about 1 more effective overlaps until their own evidence decides (some 60 minutes as things go)"
+    ]
     never = UNKNOWN | {"effective_overlaps": 0.0}
     assert said(never, seen=()) == ["about 30 more effective overlaps until their own evidence decides"]
 
@@ -57,6 +61,7 @@ def test_too_few_overlaps_say_how_many_more_decide():
         ({"fit": {"reason": "too few activations", "runs": 7}}, "a has 7 runs that count; 13 more are needed"),
         ({"fit": {"reason": "constant duration", "runs": 50}}, "nothing can be estimated for a: constant duration"),
         ({"comparison": {"alone": 0}}, "a never ran on a node alone"),
+        ({"fit": {"reason": "", "runs": 90}}, "a never ran without b: only how long they ran together tells"),
         ({"nodes": 1}, "the cluster has one node"),
         ({"fit": {"reason": "", "runs": 50}, "base_ms": {"t1": 9.0}}, "no runs of a on node type t2"),
         ({"seen": SEEN[:1]}, "never seen together on node type t2"),

@@ -175,7 +175,12 @@ def test_filters_leave_the_rows_that_match(config, capsys, options, column, valu
 def test_a_limit_keeps_the_strongest(config, capsys):
     file, _ = config
     every = json.loads(said(capsys, file, "interference", "-o", "json"))
-    assert json.loads(said(capsys, file, "interference", "--limit", "2", "-o", "json")) == every[:2]
+    assert main(["--config", str(file), "interference", "--limit", "2", "-o", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == every[:2]
+    assert f"2 of {len(every)} rows are shown" in err, "what was left out is never left out in silence"
+    assert main(["--config", str(file), "interference", "--limit", str(len(every)), "-o", "json"]) == 0
+    assert "rows are shown" not in capsys.readouterr().err
 
 
 def test_wide_adds_columns_after_those_that_are_fixed_and_the_cluster_is_the_last(config, capsys):
