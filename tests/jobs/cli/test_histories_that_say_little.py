@@ -215,6 +215,7 @@ def test_profiles_that_are_no_amounts_name_their_line(
     (home / "profiles.csv").write_text(f"function,cpu_cores\nns/f0,{value}\n", encoding="utf-8")
     assert main(["import", "profiles", "profiles.csv", "--cluster", "c"]) == 2
     out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith(f"colocate: profiles.csv, line 2: cpu_cores '{value}'")
+    [said] = [line for line in err.splitlines() if line.startswith("colocate:")]
+    assert out == ""
+    assert said.startswith(f"colocate: profiles.csv, line 2: cpu_cores '{value}'")
     assert not (home / "colocation.duckdb").exists()
