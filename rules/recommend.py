@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rules.advice import Advice, BestOf, NodeNeed, NodeWish, PodFields, Reason, Rendered, Settled, Term
 from rules.affinity.emission import additions
 from rules.affinity.merge import merge
-from rules.affinity.naming import implied, named
+from rules.affinity.naming import bounded, implied, named
 from rules.affinity.patch import json_patch
 from rules.affinity.pod_rules import NAME as POD_RULES
 from rules.affinity.ranking import ranking
@@ -240,12 +240,16 @@ def _resolved(
         for name, advice in advices.items()
         if RULES[name][0] == "stated" and advice.candidates is not None
     }
+    needs = []
     for term in terms:
-        if not isinstance(term, BestOf):
+        if isinstance(term, NodeNeed):
+            needs.append(term)
+        elif not isinstance(term, BestOf):
             yield term
         elif not implied(term, view.nodes, stated.get("own"), request.affinity.get("nodeAffinity") or {}):
             masks = (each.mask() for each in stated.values())
-            yield named(term, view.nodes, combined.best, masks, policy.named)
+            needs.append(named(term, view.nodes, combined.best, masks, policy.named))
+    yield from bounded(tuple(dict.fromkeys(needs)), view.nodes, combined.best, policy.named)
 
 
 def _combined(advices: Mapping[str, Advice], view: View, policy: Policy) -> Combined:

@@ -1,7 +1,8 @@
 """A need that nothing but names tells, of too many nodes to name: the best of them are named."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ from rules.affinity.describe import HOSTNAME
 from rules.affinity.selector import all_of
 from rules.candidates import Candidates, Mask
 from rules.nodes import Nodes
+
+#: So many required node terms of our own, multiplied out, at most.
+_TERMS: Final = 64
 
 Numbers = npt.NDArray[np.intp]
 
@@ -33,6 +37,23 @@ def implied(need: BestOf, nodes: Nodes, own: Candidates | None, affinity: Mappin
 def _names_nodes(term: Mapping[str, Any]) -> bool:
     asked = [*(term.get("matchExpressions") or []), *(term.get("matchFields") or [])]
     return any(each.get("key") in (HOSTNAME, "metadata.name") and each.get("operator") == "In" for each in asked)
+
+
+def bounded(needs: Sequence[NodeNeed], nodes: Nodes, best: Numbers, limit: int) -> Sequence[NodeNeed]:
+    """Return *needs*, or fewer alternatives that are within them where multiplied out they would be too many terms.
+
+    One need alone may have as many as it likes, such as the nodes of a stream job's pool. Beyond, the *best* nodes that meet all of them are named, at most *limit*; where none does, the first alternative of
+    each is what the pod waits for.
+    """
+    counts = [len(need.alternatives) for need in needs]
+    if prod(counts) <= max(_TERMS, *counts, 0):
+        return needs
+    meeting = np.ones(len(nodes), dtype=np.bool_)
+    for need in needs:
+        meeting &= np.logical_or.reduce([all_of(nodes, expressions) for expressions in need.alternatives])
+    if meeting.any():
+        return (named(BestOf(meeting), nodes, best, (), limit),)
+    return tuple(NodeNeed(need.alternatives[:1]) for need in needs)
 
 
 def named(need: BestOf, nodes: Nodes, best: Numbers, admitted: Iterable[Mask], limit: int) -> NodeNeed:

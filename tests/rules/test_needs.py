@@ -276,6 +276,29 @@ def test_labels_that_admit_only_such_nodes_now_do_not_stand_for_the_need():
     assert answer.affinity["nodeAffinity"][REQUIRED] == by_name["nodeAffinity"][REQUIRED]
 
 
+@pytest.mark.parametrize("count", [6, 7, 40])
+def test_terms_that_would_be_too_many_multiplied_out_are_the_names_of_the_best(count):
+    """Each need has two alternatives, since half of the nodes spell its label otherwise."""
+    keys = [f"need{each}" for each in range(count)]
+    nodes = [
+        node(f"n{each:03d}", {key.upper() if each % 2 else key: "yes" for key in keys} if each < 100 else {})
+        for each in range(200)
+    ]
+    world = loaded(nodes, dict.fromkeys(keys, True), light=[*range(40), *range(100, 140)])
+    answer = world.advise(of_workflow("f"))
+    terms = answer.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    if count <= 6:
+        assert len(terms) == 2**count
+        assert by_terms(world, answer) == {each.name for each in nodes[:100]}
+    else:
+        assert named(answer) == sorted(each.name for each in nodes[:50])
+    # Nobody meets all of them: the pod waits, by as few terms.
+    apart = [structs.replace(each, labels={**each.labels, keys[0]: "no", keys[0].upper(): "no"}) for each in nodes]
+    answer = loaded([*apart, node("other", {keys[0]: "yes"})], dict.fromkeys(keys, True)).advise(of_workflow("f"))
+    assert not answer.satisfiable
+    assert len(answer.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]) <= 64
+
+
 def test_beside_a_label_that_some_have_the_others_are_named():
     nodes = [node("labelled", {"gpu": "yes"}), *many(250, 500)]
     world, answer = ask({"gpu": True}, nodes)
