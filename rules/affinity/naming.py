@@ -42,8 +42,9 @@ def _names_nodes(term: Mapping[str, Any]) -> bool:
 def bounded(needs: Sequence[NodeNeed], nodes: Nodes, best: Numbers, limit: int) -> Sequence[NodeNeed]:
     """Return *needs*, or fewer alternatives that are within them where multiplied out they would be too many terms.
 
-    One need alone may have as many as it likes, such as the nodes of a stream job's pool. Beyond, the *best* nodes that meet all of them are named, at most *limit*; where none does, the first alternative of
-    each is what the pod waits for.
+    One need alone may have as many as it likes, such as the nodes of a stream job's pool. Beyond, the *best* nodes
+    that meet all of them are named, at most *limit*; where none does, the first alternative of each is what the pod
+    waits for.
     """
     counts = [len(need.alternatives) for need in needs]
     if prod(counts) <= max(_TERMS, *counts, 0):
