@@ -39,7 +39,7 @@ def opening(recording: "Recording") -> None:
         f" Linux {escape(made_on['kernel'])}, from {begun:%Y-%m-%d %H:%M} to {ended:%H:%M} UTC;"
         f" shown as of {shown:%Y-%m-%d}.\n"
     )
-    console.print("Collecting and learning takes some seconds ...\n")
+    console.print("Collecting and learning takes some seconds, the first time longer: it is compiled then ...\n")
     sys.stdout.flush()
 
 

@@ -14,13 +14,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dashboards.generate import documents
 from dashboards.table import DASHBOARDS
+from featurestore.store import published
 from jobs.cli import main
 from jobs.service import described
+from jobs.service.counts import Tally
+from jobs.service.families import pairs
+from jobs.service.metrics import CONTENT_TYPE, Metrics
 from tests.support.dashboards import panels
 from tests.support.panels import Asking
 from tests.support.prometheus import needs_prometheus, start_prometheus
 from tests.support.served_demo import PATIENCE, Demo, ask, enrich, serving
 from tests.support.service import wait_until
+from tests.support.web import Reply, answering
 
 BOARDS = {name.removesuffix(".json"): json.loads(text) for name, text in documents().items()}
 
@@ -128,6 +133,31 @@ def test_a_metric_of_another_name_leaves_its_panels_empty(
     """As it is where the code renames a metric and the dashboards do not know."""
     renamed = json.loads(json.dumps(BOARDS[board]).replace(metric, f"{metric}_renamed"))
     assert panel in set(scraped.empty(renamed))
+
+
+@needs_prometheus
+@pytest.mark.prometheus
+def test_a_metric_that_the_code_renames_leaves_just_its_panels_empty(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric, board = "colocation_pair_slowdown_ratio", BOARDS["interference"]
+    renamed = tuple(
+        (column, f"{name}_renamed" if name == metric else name, text) for column, name, text in pairs._VALUES
+    )
+    monkeypatch.setattr(pairs, "_VALUES", renamed)
+    told = Metrics(Tally(), None, 0, 100)
+    told.seen(published.load(demo.directory / "colocation.snapshot"))
+    reply = Reply(told.page(), headers={"Content-Type": CONTENT_TYPE})
+    with answering(lambda _: reply) as page, start_prometheus(scrape=[f"{page}/metrics"], interval="1s") as url:
+        asking = Asking(url)
+        wait_until(lambda: asking.series(f"{metric}_renamed"), PATIENCE)
+        empty = set(asking.empty(board))
+    names_it = {each["title"] for each in panels(board) if metric in json.dumps(each["targets"])}
+    assert "Victim by aggressor" in names_it
+    # What counts from nothing shows a zero for a metric that is not there: its name is held against the code's alone.
+    counts = {each["title"] for each in panels(board) if "or vector(0)" in json.dumps(each["targets"])}
+    assert names_it - counts <= empty
+    assert not {"Pairs observed", "Evidence"} & (names_it | empty)
 
 
 @needs_prometheus
