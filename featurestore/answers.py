@@ -83,18 +83,23 @@ def company(runs: Runs, exposure: Exposure) -> pa.Table:
         met = count >= MET
         parts.append((present[met], count[met], median[met]))
     present, count, median = (np.concatenate(each) for each in zip(*parts, strict=True))
-    kept = np.sort(np.argsort(-count, kind="stable")[:_COMPANIES])
-    present = present[kept]
-    return pa.table(
+    found = pa.table(
         {
             "function": named(present[:, 0], runs.functions),
             "node_type": _or_empty(present[:, 1], runs.node_types),
             "node": _or_empty(present[:, 2], runs.nodes),
             "company": present[:, 3],
-            "activations": count[kept],
-            "p50_ms": median[kept],
+            "activations": count,
+            "p50_ms": median,
         }
     ).cast(schema("company"))
+    return most_met(found)
+
+
+def most_met(company: pa.Table) -> pa.Table:
+    """Return the rows of so many companies as are kept at most, in their order."""
+    count = company["activations"].to_numpy()
+    return company.take(np.sort(np.argsort(-count, kind="stable")[:_COMPANIES]))
 
 
 def busyness(runs: Runs, until: int) -> pa.Table:
@@ -137,8 +142,14 @@ def pairs(names: pa.Array, table: PairTable, first: int | None, last: int | None
     return pa.table(columns).cast(schema("pairs"))
 
 
+#: What was answered, by function and node type ("": all): runs, and p50 and p95 (ms) of those that are evidence.
+Answered = Mapping[tuple[str, str], tuple[int, float | None, float | None]]
+
+
 def functions(
-    runs: Runs,
+    names: Sequence[str],
+    node_types: Sequence[str],
+    counted: Answered,
     measured: Profiles,
     declared: pa.Table,
     levels: Mapping[str, Mapping[str, str]],
@@ -146,20 +157,20 @@ def functions(
 ) -> tuple[pa.Table, Floats]:
     """Return one row a function and node type ("": all), and the classes' limits (4, 2) as shares of a node.
 
-    *declared* are amounts from files, *levels* classes by function and resource from workflows; both only where
-    nothing is measured. *predicted* are classes by "dominant" and resource for each function in order of its code,
-    where neither is known. A function of which nothing is known has empty classes.
+    *names* and *node_types* are what codes speak of, *counted* the `answered`. *declared* are amounts from
+    files, *levels* classes by function and resource from workflows; both only where nothing is measured. *predicted*
+    are classes by "dominant" and resource for each function in order of its code, where neither is known. A function
+    of which nothing is known has empty classes.
     """
     everywhere = measured.node_type < 0
     limits = profiles.thresholds(measured.share[everywhere])
-    counted = _latency_by_type(runs)
     rows: dict[tuple[str, str], dict[str, object]] = {}
     for (function, kind), (number, p50, p95) in counted.items():
         rows[function, kind] = _row(function, kind, "", number, p50, p95)
     for row in range(len(measured.function)):
-        function = runs.functions[int(measured.function[row])].as_py()
+        function = names[int(measured.function[row])]
         code = int(measured.node_type[row])
-        kind = runs.node_types[code].as_py() if code >= 0 else ""
+        kind = node_types[code] if code >= 0 else ""
         own = rows.setdefault((function, kind), _row(function, kind, "", 0, None, None))
         classes = profiles.levels(measured.share[row], limits)
         own |= dict(zip(RESOURCES, classes, strict=True)) | {
@@ -181,7 +192,7 @@ def functions(
             own |= {name: named_levels.get(name, "") for name in RESOURCES} | {"source": "declared"}
             own["dominant"] = high[0] if len(high) == 1 else "mixed"
     guessed = predicted or {}
-    for code, function in enumerate(runs.functions.to_pylist()):
+    for code, function in enumerate(names):
         own = rows.get((function, ""), {"source": "unknown"})
         if own["source"] == "" and any(names[code] for names in guessed.values()):
             own |= {name: names[code] for name, names in guessed.items()} | {"source": "predicted"}
@@ -189,7 +200,8 @@ def functions(
     return pa.Table.from_pylist(ordered, schema=schema("functions")), limits
 
 
-def _latency_by_type(runs: Runs) -> dict[tuple[str, str], tuple[int, float | None, float | None]]:
+def answered(runs: Runs) -> dict[tuple[str, str], tuple[int, float | None, float | None]]:
+    """Return what `functions` tells of the answers."""
     number = np.bincount(runs.function, minlength=len(runs.functions))
     names = runs.functions.to_pylist()
     found: dict[tuple[str, str], tuple[int, float | None, float | None]] = {

@@ -28,38 +28,46 @@ def expose(runs: Runs) -> Exposure:
     return Exposure(placed[found.rows], found.indptr, found.indices, found.values)
 
 
-def designs(runs: Runs, exposure: Exposure, usage: pa.Table, step: int, every: bool = True) -> Iterator[VictimDesign]:
+def pressed(runs: Runs, usage: pa.Table, step: int) -> Runs:
+    """Return *runs* with CPU throttling and memory pressure as *usage* has them: the pods' samples, of *step*
+    microseconds each. Of a run they are those of the first sample after its start, where the pod is certain."""
+    throttled, pressure = (sampled(runs, usage, metric, step) for metric in ("cpu_throttled", "memory_pressure"))
+    return replace(runs, throttled=throttled, pressure=pressure)
+
+
+def designs(runs: Runs, exposure: Exposure, every: bool = True) -> Iterator[VictimDesign]:
     """Yield the evidence of each function in order of its code; with *every* also of those that have none.
 
-    *usage* holds the pods' samples, of *step* microseconds each: CPU throttling and memory pressure over a run are
-    those of the first sample after its start, where the pod is certain. Version 0 is that of a victim's last run.
-    One victim's rows are copied at a time.
+    Version 0 is that of a victim's last run. One victim's rows are copied at a time.
     """
     victim = np.where(runs.evidence[exposure.rows], runs.function[exposure.rows], -1).astype(np.int32)
     by_victim, offsets = group(victim + 1)
-    throttled = sampled(runs, usage, "cpu_throttled", step)
-    pressure = sampled(runs, usage, "memory_pressure", step)
     for code in range(len(runs.functions)) if every else np.unique(victim[victim >= 0]).tolist():
         rows = by_victim[offsets[code + 1] : offsets[code + 2]] if code + 2 < len(offsets) else by_victim[:0]
-        rows = rows[np.argsort(exposure.rows[rows], kind="stable")]
-        indptr, indices, values = _taken(rows, exposure.indptr, exposure.indices, exposure.values)
-        own = exposure.rows[rows]
-        yield VictimDesign(
-            victim=code,
-            functions=len(runs.functions),
-            execution=runs.execution[own],
-            start=runs.start[own] / 1e6,
-            end=runs.end[own] / 1e6,
-            cold=runs.cold[own],
-            node=runs.node[own].astype(np.int64),
-            node_type=runs.node_type[own].astype(np.int64),
-            indptr=indptr,
-            indices=indices.astype(np.int64),
-            values=values,
-            throttled=None if throttled is None else throttled[own],
-            pressure=None if pressure is None else pressure[own],
-            version=_versions(runs.version[own]),
-        )
+        yield design(code, runs, exposure, rows)
+
+
+def design(victim: int, runs: Runs, exposure: Exposure, rows: Codes) -> VictimDesign:
+    """Return what the *rows* of an exposure (k,) say of one *victim*, in order of its runs."""
+    rows = rows[np.argsort(exposure.rows[rows], kind="stable")]
+    indptr, indices, values = _taken(rows, exposure.indptr, exposure.indices, exposure.values)
+    own = exposure.rows[rows]
+    return VictimDesign(
+        victim=victim,
+        functions=len(runs.functions),
+        execution=runs.execution[own],
+        start=runs.start[own] / 1e6,
+        end=runs.end[own] / 1e6,
+        cold=runs.cold[own],
+        node=runs.node[own].astype(np.int64),
+        node_type=runs.node_type[own].astype(np.int64),
+        indptr=indptr,
+        indices=indices.astype(np.int64),
+        values=values,
+        throttled=None if runs.throttled is None else runs.throttled[own],
+        pressure=None if runs.pressure is None else runs.pressure[own],
+        version=_versions(runs.version[own]),
+    )
 
 
 def taken(design: VictimDesign, rows: Ints) -> VictimDesign:

@@ -7,7 +7,7 @@ node's allocatable; where a node states no bandwidth of its network or disks, th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -56,9 +56,26 @@ class Profiles:
 
 
 def measure(runs: Runs, placements: pa.Table, usage: pa.Table, specs: pa.Table, step_us: int) -> Profiles:
-    """Measure the profiles of all functions that have samples: one row a function and node type, and one for all."""
+    """Measure the profiles of all functions that have samples: one row a function and node type, and one for all.
+
+    Rows for all types come first, then the others, each by function and node type.
+    """
+    found, most = amounts(runs, placements, usage, step_us)
+    return shared(found, most, specs, runs.node_types)
+
+
+def shared(found: Profiles, most: Floats, specs: pa.Table, node_types: pa.Array) -> Profiles:
+    """Return the profiles that were *found* with their shares of what nodes offer, by their *specs*; *most* (4,) is
+    the largest use of a function's pods on one node that was seen."""
+    return replace(found, share=found.p50 / _capacity(specs, most, node_types)[found.node_type + 1])
+
+
+def amounts(runs: Runs, placements: pa.Table, usage: pa.Table, step_us: int) -> tuple[Profiles, Floats]:
+    """Return the profiles of the functions of *runs* without their shares (NaN), and the largest use seen (4,).
+
+    A function's rows are made of its own runs, pods and samples.
+    """
     cells = _cells(runs, placements, usage, step_us)
-    capacity = _capacity(specs, cells, runs)
     functions, types = len(runs.functions), len(runs.node_types)
     seconds = _mean_execution(runs)
     keys: list[Ints] = []
@@ -80,7 +97,8 @@ def measure(runs: Runs, placements: pa.Table, usage: pa.Table, specs: pa.Table, 
     p50 = np.concatenate([part[0] for part in parts])
     p95 = np.concatenate([part[1] for part in parts])
     invocation = p50 * np.where(np.arange(4) == 1, 1.0, seconds[function][:, None])
-    return Profiles(function, node_type, p50, p95, invocation, p50 / capacity[node_type + 1])
+    most = np.array([cells[amount].total.max(initial=0.0) for amount in AMOUNTS])
+    return Profiles(function, node_type, p50, p95, invocation, np.full_like(p50, np.nan)), most
 
 
 def nothing() -> Profiles:
@@ -227,16 +245,16 @@ class _Busy:
         return found
 
 
-def _capacity(specs: pa.Table, cells: Mapping[str, _Cells], runs: Runs) -> Floats:
+def _capacity(specs: pa.Table, most: Floats, node_types: pa.Array) -> Floats:
     """Return what a node offers, (node types + 1, 4): the median over the nodes of each type, first over all."""
-    kind = codes(specs["node_type"], runs.node_types)
+    kind = codes(specs["node_type"], node_types)
     stated = {
         "cpu_cores": floats(specs["cpu_cores"]),
         "memory_bytes": floats(specs["memory_bytes"]),
         "network_bytes_per_s": floats(specs["network_bytes_per_s"]),
         "disk_bytes_per_s": np.full(len(kind), np.nan),
     }
-    found = np.full((len(runs.node_types) + 1, 4), np.nan)
+    found = np.full((len(node_types) + 1, 4), np.nan)
     for r, amount in enumerate(AMOUNTS):
         for row in range(len(found)):
             mine = stated[amount][(kind == row - 1) | (row == 0)]
@@ -244,7 +262,7 @@ def _capacity(specs: pa.Table, cells: Mapping[str, _Cells], runs: Runs) -> Float
             if len(mine):
                 found[row, r] = np.median(mine)
             elif amount in _LEAST_CAPACITY:
-                found[row, r] = max(_LEAST_CAPACITY[amount], float(cells[amount].total.max(initial=0.0)))
+                found[row, r] = max(_LEAST_CAPACITY[amount], float(most[r]))
     return found
 
 

@@ -30,7 +30,8 @@ class Runs:
     it initialised; *version* codes into *versions*, which name action version and limits; *pod* codes into *pods*, -1
     where not certain.
     *evidence* marks successes of known length, of a day at most, on a certain node; the others only count as
-    co-runners.
+    co-runners. *throttled* and *pressure* are CPU throttling and memory pressure over the run, NaN where not known;
+    None where nobody's are.
     """
 
     functions: pa.Array
@@ -48,6 +49,8 @@ class Runs:
     cold: Bools
     version: Ints
     evidence: Bools
+    throttled: Floats | None = None
+    pressure: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -66,22 +69,23 @@ def read(
     horizon: int,
     functions: Sequence[str] = (),
     node_types: Sequence[str] = (),
+    nodes: Sequence[str] = (),
 ) -> Runs:
     """Join *activations* with their attribution, the node specifications that were valid at their start, and limits.
 
     The response is the recorded duration (else end - start) less the initialisation, which lies inside it. A run
     without a known end lasts to its timeout at most, and to *horizon* at most. A function's CPU limit is that of the
-    last of its pods (*placements*) that started before the run. *functions* and *node_types* come first among the
-    names, in their order; what is new follows, sorted.
+    last of its pods (*placements*) that started before the run. *functions*, *node_types* and *nodes* come first
+    among the names, in their order; what is new follows, sorted.
     """
     single = ~flags(activations["composite"])
     activations, attributed = activations.filter(pa.array(single)), attributed.filter(pa.array(single))
     names = _after(functions, distinct(activations["function"]))
-    nodes = distinct(attributed["node"], specs["node"])
+    places = _after(nodes, distinct(attributed["node"], specs["node"]))
     kinds = _after(node_types, distinct(specs["node_type"], activations["node_type"]))
     pods = distinct(attributed["pod"])
     start, end = micros(activations["start"]), micros(activations["end"])
-    node = codes(attributed["node"], nodes)
+    node = codes(attributed["node"], places)
     known_end = end != OPEN
     recorded = floats(activations["duration_ms"])
     length = np.where(known_end, (end - np.where(known_end, start, end)) / 1000, np.nan)
@@ -93,13 +97,13 @@ def read(
     versions, version = _versions(activations, _cpu_limit(function, start, placements, names))
     return Runs(
         names,
-        nodes,
+        places,
         kinds,
         pods,
         versions,
         function,
         node,
-        np.where(given_type >= 0, given_type, _type_at(node, start, specs, nodes, kinds)).astype(np.int32),
+        np.where(given_type >= 0, given_type, _type_at(node, start, specs, places, kinds)).astype(np.int32),
         codes(attributed["pod"], pods),
         start,
         _until(activations, start, end, horizon),

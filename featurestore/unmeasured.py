@@ -23,21 +23,29 @@ _KINDS = 6
 _SURE = 0.25
 
 
-def predicted(runs: Runs, activations: pa.Table, measured: Profiles, limits: Floats, fits: Sequence[Told]) -> Classes:
+def facts(runs: Runs, activations: pa.Table) -> Floats:
+    """Return what is known of each function without measuring it [F, columns]: limits, runtime, durations.
+
+    *activations* have function, memory_mb, timeout_ms and, where it is known, kind.
+    """
+    return np.concatenate([_limits(runs, activations), _durations(runs)], axis=1)
+
+
+def predicted(known: Floats, measured: Profiles, limits: Floats, fits: Sequence[Told]) -> Classes:
     """Return the classes of functions that were not measured, in order of their codes.
 
-    *activations* have function, memory_mb, timeout_ms and, where it is known, kind; *limits* (4, 2) are those between
-    the classes of what was measured.
+    *known* are the `facts`; *limits* (4, 2) are those between the classes of what was measured.
     """
-    number = len(runs.functions)
+    number = len(known)
     targets: dict[str, list[str]] = {name: [""] * number for name in ("dominant", *RESOURCES)}
     for row in np.flatnonzero(measured.node_type < 0):
         code = int(measured.function[row])
         targets["dominant"][code] = profiles.dominant(measured.share[row])
         for name, level in zip(RESOURCES, profiles.levels(measured.share[row], limits), strict=True):
             targets[name][code] = level
-    known = [_limits(runs, activations), _durations(runs), classes.effects(_hurt(fits, number), targets["dominant"])]
-    return classes.predict(np.concatenate(known, axis=1), targets)
+    return classes.predict(
+        np.concatenate([known, classes.effects(_hurt(fits, number), targets["dominant"])], axis=1), targets
+    )
 
 
 def _hurt(fits: Sequence[Told], number: int) -> sparse.coo_matrix:

@@ -94,7 +94,7 @@ def _once(
     plan, begun = held.read(prepare)
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
     plan, learned = _learned(held, settings, cluster, plan, begun, name, progress)
-    return _saved(held, settings, cluster, plan, learned, name, (started, now()))
+    return saved(held, settings, cluster, plan, learned, name, (started, now()))
 
 
 def _learned(
@@ -107,10 +107,10 @@ def _learned(
     progress: Callable[[int, int], None],
 ) -> tuple[Plan, Learned]:
     """Return the candidate, and the plan with the reason that turned out: the one place where a model is made."""
-    options = _options(settings, name, plan)
+    chosen = options(settings, name, plan)
     if plan.state is not None and plan.newest is not None and not plan.reason:
         carried = Carried(plan.tables, plan.newest.metrics)
-        found = advance(_inputs(held, cluster, plan, begun), options, plan.state, carried)
+        found = advance(_inputs(held, cluster, plan, begun), chosen, plan.state, carried)
         if isinstance(found, Learned):
             return replace(plan, reason=f"newer history: {_news(found, plan.newest)}"), found
         reason = found
@@ -121,7 +121,7 @@ def _learned(
 
         plan, begun = held.read(prepare)
     inputs = _inputs(held, cluster, plan, begun)
-    return plan, learn(inputs, _options(settings, name, plan), progress, plan.state)
+    return plan, learn(inputs, options(settings, name, plan), progress, plan.state)
 
 
 def _begun(con: DuckDBPyConnection, cluster: str, plan: Plan) -> windows.Copied:
@@ -133,7 +133,7 @@ def _inputs(held: Store, cluster: str, plan: Plan, begun: windows.Copied) -> Inp
     return Inputs(**tables, since=micros(plan.since), until=micros(plan.span.until), settled=micros(plan.settled))
 
 
-def _saved(
+def saved(
     held: Store,
     settings: Settings,
     cluster: str,
@@ -235,7 +235,7 @@ def code_version() -> str:
         return "unknown"
 
 
-def _options(settings: Settings, name: str, plan: Plan) -> Options:
+def options(settings: Settings, name: str, plan: Plan) -> Options:
     return replace(
         planning.options(settings, holdout=plan.holdout),
         model=name,

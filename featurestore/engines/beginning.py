@@ -1,16 +1,15 @@
-"""A state is begun: from the full fits of a window, its days, and what is known from before it."""
+"""A state is begun: from the full fits of a window, its days, and what is known from before it.
 
-from collections.abc import Mapping, Sequence
+The days are reduced at the `points` of the fits, by whichever engine has their runs (`folding.block`).
+"""
+
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 
 from featurestore.engines.candidate import Options
-from featurestore.engines.folding import block, edges
 from featurestore.engines.past import Past
-from featurestore.exposure.sweep import OPEN
 from featurestore.interference import fold
 from featurestore.interference.evidence import Told, told
 from featurestore.interference.fold import Block, Linearisation
@@ -35,24 +34,24 @@ class Begun:
     distance: Mapping[str, float]
 
 
+def points_of(fits: Sequence[Told], past: Past) -> dict[int, Linearisation]:
+    """Return the points at which days are reduced: those of the *fits*, else those from before."""
+    return {**past.points, **{fit.victim: fold.linearise(fit.whole()) for fit in fits if not fit.reason}}
+
+
 def begin(
-    runs: Runs, usage: pa.Table, past: Past, fits: Sequence[Told], settled: int, until: int, options: Options
+    fits: Sequence[Told], days: Sequence[Step], several: Set[int], past: Past, settled: int, options: Options
 ) -> Begun:
-    """Return the state that begins with *fits* of *runs*; days that ended by *settled* are folded for good.
+    """Return the state that begins with *fits*; *days* that ended by *settled* are folded for good.
 
     A victim of one version of which nothing is known from before says what its full fit says, and the fold is
-    corrected to it; of the others the fold says it, in which old evidence is a prior.
+    corrected to it; of the others, among them *several* (`renewed`), the fold says it, in which old evidence is a
+    prior.
     """
-    points = {**past.points, **{fit.victim: fold.linearise(fit.whole()) for fit in fits if not fit.reason}}
-    cuts = edges(runs.end[runs.evidence], past.since, until)
-    days = [
-        block(runs, usage, since, last if last < until else OPEN, points, options).step
-        for since, last in pairwise(cuts)
-    ]
+    points = points_of(fits, past)
     done = [day for day in days if day.until <= settled]
     closed = done[-1].until if done else past.since
     alone = folded({}, days, options.memory)
-    several = _renewed(runs)
     corrections: dict[int, Block] = {}
     gaps = [np.zeros(0)]
     for fit in fits:
@@ -87,7 +86,7 @@ def _said(fit: Told, states: Blocks, points: Mapping[int, Linearisation], functi
     return fit
 
 
-def _renewed(runs: Runs) -> set[int]:
+def renewed(runs: Runs) -> set[int]:
     """Return the functions whose runs that are evidence are of several versions."""
     own = np.unique(runs.function[runs.evidence] * np.int64(len(runs.versions)) + runs.version[runs.evidence])
     functions, counts = np.unique(own // max(1, len(runs.versions)), return_counts=True)

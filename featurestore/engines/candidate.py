@@ -14,6 +14,7 @@ from featurestore import answers, details
 from featurestore.attribution import use
 from featurestore.attribution.attribute import DEFAULT_STEP, attribute, counts
 from featurestore.columnar import flags
+from featurestore.designs import pressed
 from featurestore.held import set_aside
 from featurestore.interference import calibration
 from featurestore.interference.decision import OBSERVED, Weighed, decide
@@ -83,8 +84,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Inputs as runs: *usage* without what is no number, what was *used*, *composites* counted; *aside* [n] marks the
-    runs that are kept from every fit."""
+    """Inputs as runs: *usage* without what is no number, what was *used*; *composites*, and how many runs were
+    *placed* on a node, counted; *aside* [n] marks the runs that are kept from every fit."""
 
     runs: Runs
     usage: pa.Table
@@ -92,6 +93,7 @@ class Prepared:
     attribution: Mapping[str, float]
     activations: int
     composites: int
+    placed: int
     aside: Bools
 
     @property
@@ -117,9 +119,11 @@ def prepare(
         since_us=options.use_since_us,
     )
     runs = read(activations, attributed, inputs.nodes, inputs.placements, inputs.until, functions, node_types)
+    runs = pressed(runs, usage, options.step_us)
     composites = int(flags(activations["composite"]).sum())
     apart = set_aside(runs) if options.holdout else np.zeros(len(runs), bool)
-    return Prepared(runs, usage, used, counts(attributed), len(activations), composites, apart)
+    placed = int((runs.node >= 0).sum())
+    return Prepared(runs, usage, used, counts(attributed), len(activations), composites, placed, apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,7 @@ def counted(ready: Prepared, pairs: pa.Table) -> dict[str, Any]:
         "attribution": dict(ready.attribution),
         "activations": ready.activations,
         "composites": ready.composites,
-        "placed": int((ready.runs.node >= 0).sum()),
+        "placed": ready.placed,
         "pairs": {row["values"]: row["counts"] for row in status},
     }
 

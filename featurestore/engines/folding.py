@@ -12,14 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from featurestore.columnar import TIME
 from featurestore.designs import designs, expose, taken
 from featurestore.engines.candidate import Options
 from featurestore.exposure.kernels import Ints
-from featurestore.exposure.sweep import OPEN, group
+from featurestore.exposure.sweep import group
 from featurestore.interference.concurrency import build
 from featurestore.interference.evidence import Bools, VictimDesign
 from featurestore.interference.fold import Block, Linearisation, fold, reduce
@@ -50,21 +47,25 @@ def edges(end: Ints, since: int, until: int, most: int = MOST) -> list[int]:
 
     At midnights, and at full hours where a block holds *most* runs; the first is *since*, the last *until*.
     """
-    hours, counts = np.unique(end[(end >= since) & (end < until)] // HOUR, return_counts=True)
-    cuts, held = [since], 0
+    return cuts(*np.unique(end[(end >= since) & (end < until)] // HOUR, return_counts=True), since, until, most)
+
+
+def cuts(hours: Ints, counts: Ints, since: int, until: int, most: int = MOST) -> list[int]:
+    """Return the `edges` of runs of which so many, *counts*, ended in each of *hours* (since the epoch, in order)."""
+    found, held = [since], 0
     for hour, count in zip(hours.tolist(), counts.tolist(), strict=True):
         midnight = hour * HOUR // DAY * DAY
-        if held and midnight > cuts[-1]:
-            cuts.append(midnight)
+        if held and midnight > found[-1]:
+            found.append(midnight)
             held = 0
         held += count
         if held >= most and (hour + 1) * HOUR < until:
-            cuts.append((hour + 1) * HOUR)
+            found.append((hour + 1) * HOUR)
             held = 0
     last = until // DAY * DAY
-    if held and cuts[-1] < last < until:
-        cuts.append(last)
-    return [*cuts, until]
+    if held and found[-1] < last < until:
+        found.append(last)
+    return [*found, until]
 
 
 def members(runs: Runs, since: int, until: int) -> Bools:
@@ -75,13 +76,12 @@ def members(runs: Runs, since: int, until: int) -> Bools:
 
 def block(
     runs: Runs,
-    usage: pa.Table,
     since: int,
     until: int,
     points: Mapping[int, Linearisation],
     options: Options,
 ) -> Reduced:
-    """Reduce the runs that ended from *since* to *until*; *usage* are the samples of pods.
+    """Reduce the runs that ended from *since* to *until*.
 
     Where a victim had several versions in it, each is reduced by itself, and what they say folded (`fold.fold`).
     """
@@ -94,17 +94,12 @@ def block(
     near = np.flatnonzero((runs.start >= since - DAY) & (runs.start < until) & (runs.end >= first))
     part = replace(runs.take(near), evidence=own[near])
     everywhere = build(part.function.astype(np.int64), part.start / 1e6, part.end / 1e6, len(part.functions))
-    at = usage["at"]
-    span = pc.and_(
-        pc.greater(at, pa.scalar(first, pa.int64()).cast(TIME)),
-        pc.less_equal(at, pa.scalar(min(until, OPEN // 2) + 2 * options.step_us, pa.int64()).cast(TIME)),
-    )
     versions = _versions(part)
     strange = pointless = 0
 
     def wanted() -> Iterator[VictimDesign]:
         nonlocal strange, pointless
-        for design in designs(part, expose(part), usage.filter(span), options.step_us, every=False):
+        for design in designs(part, expose(part), every=False):
             if design.victim not in points:
                 pointless += len(design.execution)
                 continue

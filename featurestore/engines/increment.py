@@ -107,7 +107,7 @@ def advance(inputs: Inputs, options: Options, state: State, carried: Carried) ->
 def _day(ready: Prepared, cut: tuple[int, int], inputs: Inputs, options: Options, state: State) -> Reduced:
     since, until = cut
     last = until if until < inputs.until else OPEN
-    return block(ready.runs, ready.usage, since, last, state.points, options)
+    return block(ready.runs, since, last, state.points, options)
 
 
 def _fit(victim: int, states: Blocks, state: State, functions: int, options: Options) -> Told:
@@ -151,7 +151,14 @@ def _tables(ready: Prepared, inputs: Inputs, carried: Carried) -> dict[str, pa.T
     runs = ready.runs
     untold = fresh(runs, carried.tables["latencies"])
     latencies = answers.latencies(untold)
-    functions, _ = answers.functions(untold, profiles.nothing(), inputs.declared.slice(0, 0), {})
+    functions, _ = answers.functions(
+        runs.functions.to_pylist(),
+        runs.node_types.to_pylist(),
+        answers.answered(untold),
+        profiles.nothing(),
+        inputs.declared.slice(0, 0),
+        {},
+    )
     return {
         "functions": _joined(carried.tables["functions"], functions, ("function", "node_type")),
         "latencies": _joined(carried.tables["latencies"], latencies, ("function", "node_type", "node")),

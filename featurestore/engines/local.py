@@ -5,38 +5,27 @@ the points of a new state, into which the days of the window are folded. Activat
 columns; the evidence of one victim at a time is copied.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from featurestore import answers, details, profiles, unmeasured
-from featurestore.columnar import codes
 from featurestore.designs import designs, expose
-from featurestore.engines.beginning import Begun, begin
-from featurestore.engines.candidate import (
-    Inputs,
-    Known,
-    Learned,
-    Options,
-    Prepared,
-    basis,
-    candidate,
-    outside,
-    prepare,
-)
-from featurestore.engines.folding import in_turn
-from featurestore.engines.past import Past, recall
-from featurestore.exposure.kernels import Floats
-from featurestore.exposure.sweep import Exposure
-from featurestore.interference import fold, pairs
+from featurestore.engines.beginning import points_of, renewed
+from featurestore.engines.candidate import Inputs, Learned, Options, Prepared, prepare
+from featurestore.engines.concluding import Found, conclude
+from featurestore.engines.folding import block, edges, in_turn
+from featurestore.engines.past import recall
+from featurestore.exposure.sweep import OPEN, Exposure
 from featurestore.interference.concurrency import build
-from featurestore.interference.evidence import Bools, Predictions, Told, told
+from featurestore.interference.evidence import Told, told
+from featurestore.interference.fold import Linearisation
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import Runs
-from featurestore.states import Head, State
+from featurestore.states import State, Step
 
 
 def learn(
@@ -63,40 +52,26 @@ def learn(
         company, exposures = answers.company(runs, exposure), len(exposure.values)
         compared = details.compared(ready.runs, exposure, fits)
         del exposure
-        begun = begin(ready.runs, ready.usage, past, fits, inputs.settled, inputs.until, options)
-        profile = _profile_matrix(runs, measured, inputs.declared)
-        prior = pairs.predictions(begun.fits, profile, options.estimation)
-        prior = None if prior is None else prior.among(_known(runs, begun.fits, profile, options))
-        limits = profiles.thresholds(measured.share[measured.node_type < 0])
-        guessed = unmeasured.predicted(runs, inputs.activations, measured, limits, fits)
-        declared = unmeasured.declared_levels(inputs.workflows, runs.functions.to_pylist())
-        functions, _ = answers.functions(runs, measured, inputs.declared, declared, guessed.predicted)
-        tables = {
-            "functions": functions,
-            "latencies": answers.latencies(runs),
-            "company": company,
-            "busyness": answers.busyness(runs, inputs.until),
-        }
-        state = _state(begun, ready, inputs, options, past, prior, before)
         seen = ready.runs.evidence
-        last = int(runs.end[seen].max()) if seen.any() else None
-        metrics = {
-            "functions": len(np.unique(runs.function)),
-            "evidence": begun.rows,
-            "seen": [begun.rows, last or 0],
-            "exposures": exposures,
-            "class_limits": {
-                name: [float(limit) for limit in limits[r]] for r, name in enumerate(profiles.RESOURCES)
+        found = Found(
+            fits=fits,
+            days=_days(ready.runs, past.since, inputs.until, points_of(fits, past), options),
+            several=renewed(ready.runs),
+            measured=measured,
+            known=unmeasured.facts(runs, inputs.activations),
+            counted=answers.answered(runs),
+            tables={
+                "latencies": answers.latencies(runs),
+                "company": company,
+                "busyness": answers.busyness(runs, inputs.until),
             },
-            "classes": {name: dict(score) for name, score in guessed.scores.items()},
-            "disagreements": unmeasured.disagreements(runs.functions, measured, limits, declared),
-            "distance": {**begun.distance, **_strayed(before, begun, state)},
-        }
-        first = state.head.since if past.aged or last is not None else None
-        weighed = pairs.weigh(begun.fits, options.estimation, prior)
-        kept = pairs.reliability(fits, options.estimation, prior, weighed)
-        found = candidate(ready, Known(begun.fits, prior, first, last, kept, weighed), options, tables, metrics)
-        return replace(found, state=state, details={**found.details, **compared})
+            compared=compared,
+            ran=len(np.unique(runs.function)),
+            exposures=exposures,
+            first=int(runs.start[seen].min()) if seen.any() else None,
+            last=int(runs.end[seen].max()) if seen.any() else None,
+        )
+        return conclude(found, ready, inputs, options, past, before)
 
 
 def _fitted(
@@ -108,7 +83,7 @@ def _fitted(
     fits: list[Told] = []
     for fit in in_turn(
         lambda design: told(fit_victim(design, everywhere, options.estimation)),
-        designs(runs, exposure, ready.usage, options.step_us),
+        designs(runs, exposure),
         min(options.threads, len(runs.functions)) or 1,
     ):
         fits.append(fit)
@@ -116,73 +91,9 @@ def _fitted(
     return fits
 
 
-def _known(runs: Runs, fits: Sequence[Told], profile: Floats, options: Options) -> Bools:
-    """Return of which functions enough is known to predict anything: those with a profile, or that ran often enough
-    to be fitted. What one ran once beside says nothing of it, however little that says of the others."""
-    number = np.bincount(runs.function, minlength=len(runs.functions))
-    fitted = np.array([fit.rows for fit in fits])
-    found: Bools = np.isfinite(profile).any(axis=1) | (np.maximum(number, fitted) >= options.estimation.min_rows)
-    return found
-
-
-def _state(
-    begun: Begun,
-    ready: Prepared,
-    inputs: Inputs,
-    options: Options,
-    past: Past,
-    prior: Predictions | None,
-    before: State | None,
-) -> State:
-    runs = ready.runs
-    since = int(runs.start[runs.evidence].min()) if begun.rows else past.since
-    head = Head(
-        model=options.model,
-        made=inputs.until,
-        since=min(since, before.head.since) if before is not None and past.aged else since,
-        closed=begun.closed,
-        code_version=options.code_version,
-        basis=basis(options),
-        outside=outside(inputs),
-        names=tuple(runs.functions.to_pylist()),
-        node_types=tuple(runs.node_types.to_pylist()),
-        rows=sum(step.rows for step in begun.steps),
-        fitted=float(begun.rows),
-        drift={runs.functions[fit.victim].as_py(): fit.drift for fit in begun.fits if np.isfinite(fit.drift)},
-    )
-    return State(head, begun.points, begun.current, prior, begun.steps, past.aged)
-
-
-def _strayed(before: State | None, begun: Begun, state: State) -> dict[str, float]:
-    """Return how far the state that was before lies from what is known now, in standard errors (the largest)."""
-    if before is None:
-        return {}
-    place = {name: code for code, name in enumerate(state.head.names)}
-    found = []
-    for victim, block in before.current.items():
-        name = before.head.names[victim]
-        if name not in place or victim not in before.points:
-            continue
-        old = fold.solve(block, before.points[victim], len(before.head.names))
-        known = np.full(len(place), np.nan)
-        for code in np.flatnonzero(np.isfinite(old.slowdown)):
-            if before.head.names[code] in place:
-                known[place[before.head.names[code]]] = old.slowdown[code]
-        gap = fold.gaps(replace(old, slowdown=known), begun.fits[place[name]].whole())
-        found.append(float(gap.max(initial=0.0)))
-    return {"before": round(max(found), 3)} if found else {}
-
-
-def _profile_matrix(runs: Runs, measured: profiles.Profiles, declared: pa.Table) -> Floats:
-    """Return the amounts of each function over all node types (F, 4): measured, else declared, else NaN."""
-    found = np.full((len(runs.functions), len(profiles.AMOUNTS)), np.nan)
-    for row, code in enumerate(codes(declared["function"], runs.functions)):
-        if code >= 0:
-            for r, name in enumerate(profiles.AMOUNTS):
-                value = declared[name][row].as_py()
-                found[code, r] = np.nan if value is None else value
-    everywhere = measured.node_type < 0
-    own = measured.p50[everywhere]
-    rows = measured.function[everywhere]
-    found[rows] = np.where(np.isfinite(own), own, found[rows])
-    return found
+def _days(runs: Runs, since: int, until: int, points: Mapping[int, Linearisation], options: Options) -> list[Step]:
+    """Return the days of *runs* from *since* on, reduced one after the other; the last has no end."""
+    return [
+        block(runs, first, last if last < until else OPEN, points, options).step
+        for first, last in pairwise(edges(runs.end[runs.evidence], since, until))
+    ]
