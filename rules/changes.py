@@ -38,13 +38,13 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One pod more (*sign* 1) or less (-1) of *function* on *node*."""
+    """One pod more (*sign* 1) or less (-1) of *function* on *node*; *fresh* as in `rules.running.Entries`."""
 
     sign: int
     node: str
     function: str
     requests: Mapping[str, float]
-    reserved: bool
+    fresh: bool
 
 
 def updated(view: View, at: datetime, changes: Changes) -> View:
@@ -81,10 +81,10 @@ def _steps(view: View, changes: Changes) -> Iterator[_Step]:
     owner = view.learned.owners.function_of
     for sign, pods in ((-1, changes.gone), (1, changes.came)):
         for pod in filter(counts, pods):
-            yield _Step(sign, pod.node, owner(pod), pod.requests, reserved=False)
+            yield _Step(sign, pod.node, owner(pod), pod.requests, fresh=pod.created > view.created)
     for sign, reservations in ((-1, changes.released), (1, changes.reserved)):
         for each in reservations:
-            yield _Step(sign, each.node, each.function, each.requests, reserved=True)
+            yield _Step(sign, each.node, each.function, each.requests, fresh=True)
 
 
 def _held(view: View, steps: Iterable[_Step]) -> Held:
@@ -106,7 +106,7 @@ def _running(view: View, steps: Iterable[_Step]) -> Running:
     moves: dict[int, list[tuple[int, int, bool]]] = {}
     for step in steps:
         if step.function:
-            move = (view.nodes.index[step.node], step.sign, step.reserved)
+            move = (view.nodes.index[step.node], step.sign, step.fresh)
             moves.setdefault(view.functions.index[step.function], []).append(move)
     if not moves:
         return view.running
@@ -119,10 +119,10 @@ def _running(view: View, steps: Iterable[_Step]) -> Running:
 
 def _entries(view: View, function: int, moved: Iterable[tuple[int, int, bool]]) -> Entries:
     now = view.running.of(function)
-    pods = dict(zip(now.node.tolist(), zip(now.pods.tolist(), now.reserved.tolist(), strict=True), strict=True))
-    for node, sign, reserved in moved:
-        there, pending = pods.get(node, (0, 0))
-        pods[node] = (there + sign, pending + sign * reserved)
+    pods = dict(zip(now.node.tolist(), zip(now.pods.tolist(), now.fresh.tolist(), strict=True), strict=True))
+    for node, sign, new in moved:
+        there, fresh = pods.get(node, (0, 0))
+        pods[node] = (there + sign, fresh + sign * new)
     kept = sorted((node, *counted) for node, counted in pods.items() if counted[0] > 0)
     columns = [np.array([row[column] for row in kept], dtype=np.int32) for column in range(3)]
     measured = None if view.busyness is None else view.busyness.of(function)

@@ -71,13 +71,13 @@ class Held:
 class Entries:
     """The nodes on which one function has pods, ascending.
 
-    *pods* counts pods, of which *reserved* are not seen yet; *busy* is the mean number of activations that run at
-    once.
+    *pods* counts pods, of which *fresh* have come since it was measured how busy they are, or are only expected;
+    *busy* is the mean number of activations that run at once.
     """
 
     node: Ids
     pods: Ids
-    reserved: Ids
+    fresh: Ids
     busy: Floats
 
 
@@ -128,7 +128,7 @@ class Running:
             return _NOWHERE
         every = self.entries
         return Entries(
-            every.node[first:last], every.pods[first:last], every.reserved[first:last], every.busy[first:last]
+            every.node[first:last], every.pods[first:last], every.fresh[first:last], every.busy[first:last]
         )
 
     def of_all(self, functions: Rows) -> tuple[Rows, Ids, Floats]:
@@ -163,7 +163,7 @@ class Running:
         order = np.argsort(functions, kind="stable")
         columns = (
             np.concatenate((getattr(self.entries, name)[kept], *(getattr(each, name) for _, each in fresh)))[order]
-            for name in ("node", "pods", "reserved", "busy")
+            for name in ("node", "pods", "fresh", "busy")
         )
         return functions[order], Entries(*columns)
 
@@ -172,14 +172,14 @@ class Running:
 class Seen:
     """Pods that hold a node's resources: the number of each one's node (-1 unknown) and function (-1 none).
 
-    *requests* holds by resource name what pod number *rows* asks for, in `units`. The last *reserved* pods are
-    reservations.
+    *requests* holds by resource name what pod number *rows* asks for, in `units`. *fresh* says which pods came since
+    it was measured how busy they are, or are only expected.
     """
 
     node: Ids
     function: Ids
     requests: Mapping[str, tuple[Sequence[int] | Rows, Sequence[float] | Floats]]
-    reserved: int = 0
+    fresh: npt.NDArray[np.bool_]
 
     def held(self, nodes: int) -> Held:
         """Return the sums over each of so many *nodes*."""
@@ -193,46 +193,46 @@ class Seen:
     def running(self, nodes: int, functions: int, busyness: Busyness | None) -> Running:
         """Count the pods of each of so many *functions* on each node, and say how busy they are.
 
-        A pod is as busy as was measured on its node, else as the function's other pods, else `IDLE`; where nothing
-        is measured at all (None), always busy.
+        A pod is as busy as was measured on its node, else, or where it came since, as the function's other pods,
+        else `IDLE`; where nothing is measured at all (None), always busy.
         """
         placed = np.flatnonzero((self.node >= 0) & (self.function >= 0))
         cell = self.function[placed].astype(np.int64) * max(nodes, 1) + self.node[placed]
         keys, entry, counts = np.unique(cell, return_inverse=True, return_counts=True)
-        reserved = np.bincount(entry[placed >= len(self.node) - self.reserved], minlength=len(keys))
+        came = np.bincount(entry[self.fresh[placed]], minlength=len(keys))
         function, node = np.divmod(keys, max(nodes, 1))
         start = np.searchsorted(function, np.arange(functions + 1))
-        pods, pending = counts.astype(np.int32), reserved.astype(np.int32)
+        pods, fresh = counts.astype(np.int32), came.astype(np.int32)
         busy = pods.astype(np.float64)
         if busyness is not None:
-            busy = _busy(function, node, pods, pending, nodes, busyness)
-        return Running(start, Entries(node.astype(np.int32), pods, pending, busy))
+            busy = _busy(function, node, pods, fresh, nodes, busyness)
+        return Running(start, Entries(node.astype(np.int32), pods, fresh, busy))
 
 
-def entries(node: Ids, pods: Ids, reserved: Ids, measured: tuple[Ids, Floats] | None) -> Entries:
+def entries(node: Ids, pods: Ids, fresh: Ids, measured: tuple[Ids, Floats] | None) -> Entries:
     """Return one function's entries, with how busy they are, as `Seen.running` says it."""
     if measured is None:
-        return Entries(node, pods, reserved, pods.astype(np.float64))
+        return Entries(node, pods, fresh, pods.astype(np.float64))
     where, running = measured
     alone = np.zeros(len(node), dtype=np.int64)
     columns = Busyness(np.array([0, len(where)]), where, running)
     nodes = int(max(node.max(initial=0), where.max(initial=0))) + 1
-    return Entries(node, pods, reserved, _busy(alone, node.astype(np.int64), pods, reserved, nodes, columns))
+    return Entries(node, pods, fresh, _busy(alone, node.astype(np.int64), pods, fresh, nodes, columns))
 
 
-def _busy(function: Rows, node: Rows, pods: Ids, reserved: Ids, nodes: int, busyness: Busyness) -> Floats:
+def _busy(function: Rows, node: Rows, pods: Ids, fresh: Ids, nodes: int, busyness: Busyness) -> Floats:
     m = len(busyness.start) - 1
     of = np.repeat(np.arange(m), np.diff(busyness.start))
     known = of * max(nodes, 1) + busyness.node
     wanted = function * max(nodes, 1) + node
     found = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
-    there = (known[found] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)) & (pods > reserved)
+    there = (known[found] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)) & (pods > fresh)
     measured = np.where(there, busyness.running[found] if len(known) else 0.0, 0.0)
     size = int(function.max(initial=-1)) + 1
     running = np.bincount(function, measured, size)
-    holding = np.bincount(function, np.where(there, pods - reserved, 0), size)
+    holding = np.bincount(function, np.where(there, pods - fresh, 0), size)
     each = np.divide(running, holding, out=np.full(size, IDLE), where=holding > 0)[function]
-    busy: Floats = np.where(there, measured + each * reserved, each * pods)
+    busy: Floats = np.where(there, measured + each * fresh, each * pods)
     return busy
 
 

@@ -116,6 +116,7 @@ def placed(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, in
         _codes(table["node"], nodes),
         _codes(table["function"], functions),
         each | other_requests(table["other_requests"]),
+        np.zeros(len(table), dtype=np.bool_),
     )
 
 

@@ -137,8 +137,9 @@ def view_of(
 
     *services* maps (namespace, name) to the selector of a Service, *scopes* a namespace to its labels. A reservation
     counts until a pod that carries its decision has a node. A pair's slowdown is per activation that runs all the
-    time, so a function's pods weigh by how busy they are: by what was measured on the node, else like its other pods,
-    else as always busy; where busyness is measured and the function was not seen at all, as `running.IDLE`.
+    time, so a function's pods weigh by how busy they are: by what was measured on the node, else, or where they were
+    created after the snapshot, like its other pods, else as always busy; where busyness is measured and the function
+    was not seen at all, as `running.IDLE`.
     """
     given = tables.nodes(learned.tables["nodes"]) if nodes is None else nodes
     listed = sorted(given, key=lambda each: each.name)  # equal ones rank alike, in whatever order a server lists them
@@ -215,7 +216,8 @@ def _seen(
         ask(requests, row, pod.requests.items())
     node = np.array([nodes.index.get(pod.node, -1) for pod in counting], dtype=np.int32)
     function = np.array([functions.index.get(name, -1) for name in names], dtype=np.int32)
-    return Seen(node, function, requests)
+    fresh = np.array([pod.created > learned.created for pod in counting], dtype=np.bool_)
+    return Seen(node, function, requests, fresh)
 
 
 def _reserved(seen: Seen, pending: Iterable[Reservation], nodes: Nodes, functions: Functions) -> Seen:
@@ -233,7 +235,7 @@ def _reserved(seen: Seen, pending: Iterable[Reservation], nodes: Nodes, function
         node=np.concatenate((seen.node, np.array(node, dtype=np.int32))),
         function=np.concatenate((seen.function, np.array(function, dtype=np.int32))),
         requests=requests,
-        reserved=len(listed),
+        fresh=np.concatenate((seen.fresh, np.ones(len(listed), dtype=np.bool_))),
     )
 
 

@@ -7,7 +7,7 @@ runs: graded one behind the other, a hundredth less of company would outweigh a 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -30,8 +30,8 @@ _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What was learned of one function: each direction, what it causes *weighed* by who suffers, the rows that are
-    shown, and what they make one wish.
+    """What was learned of one function: each direction, what it causes (to its own kind, too) *weighed* by who
+    suffers, the rows that are shown, and what they make one wish.
     """
 
     suffers: Side
@@ -90,7 +90,17 @@ def _known(request: Request, view: View, policy: Policy) -> Known:
     sure = [*_sure(view, suffers, own, policy), *_sure(view, causes, theirs, policy)]
     shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
     wishes = tuple(each.rendered for each in _wishes(request, view, shown, policy))
-    return Known(suffers, causes, replace(causes, cost=causes.cost * theirs), tuple(shown), wishes)
+    return Known(suffers, causes, _weighed(request, suffers, causes, theirs), tuple(shown), wishes)
+
+
+def _weighed(request: Request, suffers: Side, causes: Side, theirs: Scores) -> Side:
+    """Return what the pod causes by who suffers; of two pods of one kind each slows the other."""
+    own = suffers.other == request.function
+    return Side(
+        np.concatenate((causes.rows, suffers.rows[own])),
+        np.concatenate((causes.other, suffers.other[own])),
+        np.concatenate((causes.cost * theirs, suffers.cost[own] * (request.importance / MEDIUM))),
+    )
 
 
 def _causing(function: int, view: View) -> Side:

@@ -1,6 +1,7 @@
 """A view that is kept current by what changed answers as one that is made anew from all that is there."""
 
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +24,7 @@ LEARNED = ("hello", "batch", "guest/crunch")
 #: The last two are not in the snapshot.
 FUNCTIONS = (*LEARNED, "newcomer", "guest/fresh")
 PODS = [
-    running(function, each.name, number, cpu=0.1 * (number + 1), memory=GIB)
+    running(function, each.name, number, cpu=0.1 * (number + 1), memory=GIB, age=timedelta(hours=number))
     for function in FUNCTIONS
     for each in NODES
     for number in range(2)

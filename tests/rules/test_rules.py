@@ -153,12 +153,22 @@ def test_busy_neighbours_weigh_more():
     assert "would run 10% longer beside its neighbours" in answer.nodes[0].reasons
 
 
-def test_a_pods_own_kind_is_counted_once():
+def test_a_pods_own_kind_is_told_once():
     world = World([node("A"), node("B")], pods=[running("hello", "A")], slowdowns={("hello", "hello"): 0.4})
     answer = world.advise(pod("hello"))
     assert names(answer) == ["B", "A"]
     assert "would run 40% longer beside its neighbours" in answer.nodes[1].reasons
     assert not any("would slow" in reason for reason in answer.nodes[1].reasons)
+
+
+def test_a_pods_own_kind_weighs_both_ways():
+    """Two that slow each other by .2 each lose .4 together, more than the .3 that one would lose beside x."""
+    world = World(
+        [node("A"), node("B")],
+        pods=[running("hello", "A"), running("x", "B")],
+        slowdowns={("hello", "hello"): 0.2, ("hello", "x"): 0.3},
+    )
+    assert names(world.advise(pod("hello"))) == ["B", "A"]
 
 
 def test_terms_name_namespaces_and_every_kind_of_label():

@@ -1,6 +1,7 @@
 """The view: what the snapshot, the live cluster and own reservations come to."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 import numpy as np
@@ -122,6 +123,19 @@ def test_busyness_measured_on_the_node_then_of_the_functions_other_pods_then_idl
 def test_busyness_of_pods_that_are_gone_does_not_count():
     view = World([node("A")], pods=[running("g", "A")], busy={("A", "f"): 5.0}).view()
     assert set(busy(view)) == {("A", "g")}
+
+
+def test_pods_that_came_after_the_measurement_are_as_busy_as_the_others():
+    """The third on A, beside two that did nothing, is taken for what all five that were measured are on average."""
+    measured = [*(running("f", "A", each) for each in range(2)), *(running("f", "B", each) for each in range(3))]
+    came = running("f", "A", 2, age=timedelta(minutes=1))
+    world = World([node("A"), node("B")], pods=[*measured, came], busy={("A", "f"): 0.0, ("B", "f"): 1.5})
+    assert busy(world.view()) == pytest.approx({("A", "f"): 0.3, ("B", "f"): 1.5})
+    assert busy(
+        replace(
+            world, pods=[*measured, came, running("f", "C", age=timedelta(0))], nodes=[*world.nodes, node("C")]
+        ).view()
+    ) == pytest.approx({("A", "f"): 0.3, ("B", "f"): 1.5, ("C", "f"): 0.3})
 
 
 def test_reserved_pods_are_as_busy_as_the_others_and_hold_room():

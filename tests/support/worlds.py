@@ -50,7 +50,15 @@ def node(
     )
 
 
-def running(function: str, where: str, number: int = 0, *, cpu: float = 0.0, memory: float = 0.0) -> Pod:
+def running(
+    function: str,
+    where: str,
+    number: int = 0,
+    *,
+    cpu: float = 0.0,
+    memory: float = 0.0,
+    age: timedelta = timedelta(hours=1),
+) -> Pod:
     """A pod of *function* that runs on node *where*, labelled as OpenWhisk does it."""
     namespace, _, action = function.rpartition("/")
     labels = {"openwhisk/action": action} | ({"openwhisk/namespace": namespace} if namespace else {})
@@ -65,7 +73,7 @@ def running(function: str, where: str, number: int = 0, *, cpu: float = 0.0, mem
         annotations={},
         requests=requests,
         limits={},
-        created=NOW,
+        created=NOW - age,
     )
 
 

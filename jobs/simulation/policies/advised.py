@@ -98,7 +98,7 @@ class Advised(LeastLoaded):
             annotations={},
             requests={"cpu": float(asked[0]), "memory": float(asked[1])},
             limits={},
-            created=world.since,
+            created=world.since + timedelta(seconds=float(world.pods.came[pod])),
         )
 
     def _current(self, at: float) -> View:
