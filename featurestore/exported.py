@@ -45,7 +45,8 @@ TABLES: Mapping[str, pa.Schema] = {
             *((name, _NUMBER) for name in ("cpu_cores", "memory_bytes", "pods")),
             *(("gpu_count", pa.int32()), ("gpu_model", _TEXT), ("disk_type", _TEXT)),
             ("network_bytes_per_s", _NUMBER),
-            *((name, _TEXT) for name in ("labels", "taints", "addresses", "conditions", "capacity", "allocatable")),
+            *((name, _TEXT) for name in ("labels", "taints", "addresses", "conditions", "capacity")),
+            *((name, _TEXT) for name in ("allocatable", "kernel")),
         ]
     ),
     "usage": pa.schema(

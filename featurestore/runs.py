@@ -1,17 +1,19 @@
 """The activations of a window as plain arrays: what ran where, from when to when, and whether it is evidence."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from featurestore import node_kernels
 from featurestore.attribution.attribute import CERTAIN, METHODS
 from featurestore.columnar import codes, distinct, flags, floats, integers, micros
 from featurestore.exposure.kernels import Codes, Floats, Ints
 from featurestore.exposure.sweep import OPEN
+from featurestore.node_kernels import NodeKernels
 
 Bools = npt.NDArray[np.bool_]
 
@@ -31,7 +33,7 @@ class Runs:
     where not certain.
     *evidence* marks successes of known length, of a day at most, on a certain node; the others only count as
     co-runners. *throttled* and *pressure* are CPU throttling and memory pressure over the run, NaN where not known;
-    None where nobody's are.
+    None where nobody's are. *kernels* tells which kernel each of *nodes* ran, and when.
     """
 
     functions: pa.Array
@@ -51,6 +53,7 @@ class Runs:
     evidence: Bools
     throttled: Floats | None = None
     pressure: Floats | None = None
+    kernels: NodeKernels = field(default_factory=NodeKernels)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -111,6 +114,7 @@ def read(
         initialisation > 0,
         version,
         success & known_end & (node >= 0) & np.isin(method, CERTAIN) & (end - start <= _LONGEST),
+        kernels=node_kernels.read(specs, places),
     )
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from featurestore.interference.evidence import Floats, Ints, Predictions
-from featurestore.interference.fold import Block, Linearisation, fold
+from featurestore.interference.fold import Block, Linearisation, faded, fold
 
 #: The number of the layout of what is packed; states of another are not read.
-LAYOUT = 1
+LAYOUT = 2
 
 #: Victims in one packed part at most.
 PART = 500
@@ -55,13 +55,15 @@ class Head:
 class Step:
     """One step of the fold: the *blocks* of all victims whose runs ended from *since* to *until*, *rows* of evidence.
 
-    A step of no duration is the correction to the full fit (`fold.corrected`).
+    A step of no duration is the correction to the full fit (`fold.corrected`). *running* are the kernels that nodes
+    of the cluster ran from *since* to *until*; none: not known of all.
     """
 
     since: int
     until: int
     rows: float
     blocks: Blocks
+    running: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,17 @@ class State:
 
 
 def folded(state: Blocks, steps: Iterable[Step], memory: float) -> dict[int, Block]:
-    """Return the victims' states after *steps*, in order; victims that a step has nothing of are as they were."""
+    """Return the victims' states after *steps*, in order.
+
+    What came under kernels that no node ran any more in a step is old with its end (`fold.faded`), also of victims
+    that the step has nothing of; else those are as they were.
+    """
     found = dict(state)
     for step in steps:
         for victim, block in step.blocks.items():
             found[victim] = fold(found.get(victim, Block()), block, memory)
+        if step.running:
+            found = {victim: faded(block, step.running) for victim, block in found.items()}
     return found
 
 
@@ -101,9 +109,11 @@ def unpack_blocks(parts: Iterable[bytes]) -> dict[int, Block]:
         table = pa.ipc.open_stream(part).read_all()
         lists = {name: _parts(table[name]) for name in _BLOCK_LISTS}
         plain = {name: table[name].to_pylist() for name in ("victim", *_BLOCK_VALUES)}
+        kernels = table["kernels"].to_pylist()
         for row, victim in enumerate(plain["victim"]):
             own: dict[str, Any] = {name: lists[name][row] for name in _BLOCK_LISTS}
             own["gram"] = _square(own["gram"], len(own["pull"]))
+            own["kernels"] = tuple(kernels[row])
             found[victim] = Block(**own, **{name: plain[name][row] for name in _BLOCK_VALUES})
     return found
 
@@ -145,7 +155,7 @@ def unpack_predictions(parts: Sequence[bytes]) -> Predictions | None:
     return Predictions(functions[0].astype(np.int64), square) if functions else Predictions.of(square)
 
 
-_BLOCK_LISTS = ("types", "columns", "gram", "pull", "met", "overlaps", "activations")
+_BLOCK_LISTS = ("types", "columns", "gram", "pull", "met", "overlaps", "activations", "under")
 _BLOCK_VALUES = ("rows", "version", "gap", "weight")
 _POINT_LISTS = ("types", "base", "columns", "slowdown", "widening")
 
@@ -157,6 +167,7 @@ def _block_table(rows: Sequence[tuple[int, Block]]) -> pa.Table:
         columns[name] = _lists([_triangle(block.gram) if triangle else getattr(block, name) for _, block in rows])
     for name in _BLOCK_VALUES:
         columns[name] = pa.array([getattr(block, name) for _, block in rows])
+    columns["kernels"] = pa.array([block.kernels for _, block in rows], pa.list_(pa.string()))
     return pa.table(columns)
 
 

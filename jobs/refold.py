@@ -54,7 +54,9 @@ def _difference(one: Blocks, other: Blocks) -> float:
         known = other[victim]
         if not (np.array_equal(own.types, known.types) and np.array_equal(own.columns, known.columns)):
             return float("inf")
-        for name in ("gram", "pull", "overlaps"):
+        if own.kernels != known.kernels:
+            return float("inf")
+        for name in ("gram", "pull", "overlaps", "under"):
             mine, stored = getattr(own, name), getattr(known, name)
             size = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
             found = max(found, float(np.abs(mine - stored).max(initial=0.0)) / size)

@@ -37,6 +37,7 @@ NODES = schema(
     conditions=pa.string(),
     capacity=pa.string(),
     allocatable=pa.string(),
+    kernel=pa.string(),
 )
 
 #: One row a sample; *scope* is ``node`` or ``pod``; finite values only.

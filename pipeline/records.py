@@ -31,7 +31,8 @@ class Node(msgspec.Struct, frozen=True):
     """One node's specification and condition at one time.
 
     Amounts are base units (cores, bytes, bytes/s). *allocatable* and *capacity* hold every resource by its
-    Kubernetes name, extended ones too. *node_type* is a stable hash of the hardware-describing facts.
+    Kubernetes name, extended ones too. *node_type* is a stable hash of the hardware-describing facts. *kernel* is the
+    release of the operating system's kernel, None where the node does not say.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Node(msgspec.Struct, frozen=True):
     gpu_model: str = ""
     disk_type: str = ""
     network_bytes_per_s: float | None = None
+    kernel: str | None = None
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False):

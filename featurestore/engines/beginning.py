@@ -44,14 +44,15 @@ def begin(
 ) -> Begun:
     """Return the state that begins with *fits*; *days* that ended by *settled* are folded for good.
 
-    A victim of one version of which nothing is known from before says what its full fit says, and the fold is
-    corrected to it; of the others, among them *several* (`renewed`), the fold says it, in which old evidence is a
-    prior.
+    A victim of one version, with no evidence under kernels that vanished, of which nothing is known from before says
+    what its full fit says, and the fold is corrected to it; of the others, among them *several* (`renewed`), the fold
+    says it, in which old evidence is a prior.
     """
     points = points_of(fits, past)
     done = [day for day in days if day.until <= settled]
     closed = done[-1].until if done else past.since
     alone = folded({}, days, options.memory)
+    several = several | _faded(days)
     corrections: dict[int, Block] = {}
     gaps = [np.zeros(0)]
     for fit in fits:
@@ -91,3 +92,16 @@ def renewed(runs: Runs) -> set[int]:
     own = np.unique(runs.function[runs.evidence] * np.int64(len(runs.versions)) + runs.version[runs.evidence])
     functions, counts = np.unique(own // max(1, len(runs.versions)), return_counts=True)
     return set(functions[counts > 1].tolist())
+
+
+def _faded(days: Sequence[Step]) -> set[int]:
+    """Return the functions with evidence under a kernel that a later day, or its own, saw no node run any more."""
+    under: dict[int, set[str]] = {}
+    found: set[int] = set()
+    for day in days:
+        for victim, own in day.blocks.items():
+            if own.kernels:
+                under.setdefault(victim, set()).update(own.kernels)
+        if day.running:
+            found |= {victim for victim, kernels in under.items() if not kernels.issubset(day.running)}
+    return found

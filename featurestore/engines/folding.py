@@ -83,7 +83,8 @@ def block(
 ) -> Reduced:
     """Reduce the runs that ended from *since* to *until*.
 
-    Where a victim had several versions in it, each is reduced by itself, and what they say folded (`fold.fold`).
+    Where a victim had several versions in it, each is reduced by itself, and what they say folded (`fold.fold`). A
+    block that has ended tells which kernels the nodes of the cluster ran in it.
     """
     own = members(runs, since, until)
     rows = int(own.sum())
@@ -94,7 +95,8 @@ def block(
     near = np.flatnonzero((runs.start >= since - DAY) & (runs.start < until) & (runs.end >= first))
     part = replace(runs.take(near), evidence=own[near])
     everywhere = build(part.function.astype(np.int64), part.start / 1e6, part.end / 1e6, len(part.functions))
-    versions = _versions(part)
+    members_of = _members(part)
+    ran = part.kernels.at(part.node, part.start) if part.kernels.names else None
     strange = pointless = 0
 
     def wanted() -> Iterator[VictimDesign]:
@@ -108,13 +110,16 @@ def block(
 
     def one(design: VictimDesign) -> tuple[int, Block]:
         point, found = points[design.victim], Block()
-        for version, own in _by_version(design, versions(design.victim)):
-            name = part.versions[version]
-            found = fold(found, reduce(own, point, everywhere, options.estimation, name), options.memory)
+        mine = members_of(design.victim)
+        for version, rows, evidence in _by_version(design, part.version[mine]):
+            under = None if ran is None else (part.kernels.names, ran[mine[rows]])
+            reduced = reduce(evidence, point, everywhere, options.estimation, part.versions[version], under)
+            found = fold(found, reduced, options.memory)
         return design.victim, found
 
     found = dict(in_turn(one, wanted(), options.threads))
-    return Reduced(Step(since, until, float(rows), found), strange, pointless)
+    running = part.kernels.during(since, until) if found and until < OPEN else ()
+    return Reduced(Step(since, until, float(rows), found, running), strange, pointless)
 
 
 def in_turn(work: Callable[[VictimDesign], T], given: Iterator[VictimDesign], threads: int) -> Iterator[T]:
@@ -129,16 +134,16 @@ def in_turn(work: Callable[[VictimDesign], T], given: Iterator[VictimDesign], th
             yield waiting.popleft().result()
 
 
-def _versions(runs: Runs) -> Callable[[int], Ints]:
-    """Return what gives the versions of a victim's runs that are evidence, in their order."""
+def _members(runs: Runs) -> Callable[[int], Ints]:
+    """Return what gives the rows of a victim's runs that are evidence, in their order."""
     code = np.where(runs.evidence, runs.function, -1).astype(np.int32)
     rows, offsets = group(code + 1)
-    return lambda victim: runs.version[rows[offsets[victim + 1] : offsets[victim + 2]]]
+    return lambda victim: rows[offsets[victim + 1] : offsets[victim + 2]].astype(np.int64)
 
 
-def _by_version(design: VictimDesign, version: Ints) -> Iterator[tuple[int, VictimDesign]]:
-    """Yield the evidence of each version of the victim by itself; the version that ran last comes last."""
+def _by_version(design: VictimDesign, version: Ints) -> Iterator[tuple[int, Ints, VictimDesign]]:
+    """Yield each version of the victim, its rows and its evidence by itself; the version that ran last comes last."""
     present, last = np.unique(version[::-1], return_index=True)
     for code in present[np.argsort(-last)].tolist():
         rows = np.flatnonzero(version == code)
-        yield code, replace(taken(design, rows) if len(present) > 1 else design, version=None)
+        yield code, rows, replace(taken(design, rows) if len(present) > 1 else design, version=None)

@@ -14,6 +14,7 @@ Sources: Ljung, System Identification (1999), ch. 11 (recursive least squares wi
 integration over a day's own coefficients is the Schur complement of mixed model equations (Henderson 1975).
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,7 +30,7 @@ from featurestore.interference.victim import overlaps
 #: half a percent. Nobody needs to know a slowdown better, and a change is learned within about as much evidence.
 MEMORY = 40_000.0
 
-#: What old evidence is worth beside that of a new version of the victim.
+#: What old evidence is worth beside that of a new version of the victim, or of nodes under another kernel.
 RENEWED = 0.1
 
 #: Beliefs about what lasts, so weak that only coefficients without any evidence feel them.
@@ -72,7 +73,9 @@ class Block:
 
     *columns* [m] are the functions, ascending. *met* [k] are all functions that ran beside the victim, *overlaps* [k]
     and *activations* [k] the sums of exposures and counts of runs that met each. *version* names the victim's version
-    and limits at the block's end. *gap* over *weight* is the mean residual of its warm runs at the point.
+    and limits at the block's end. *gap* over *weight* is the mean residual of its warm runs at the point. *under* [q]
+    is how much of `information` came under each of the nodes' *kernels* [q] (ascending); the rest came under kernels
+    that nobody named, or that no node runs any more.
     """
 
     types: Ints = field(default_factory=_none)
@@ -86,6 +89,13 @@ class Block:
     version: str = ""
     gap: float = 0.0
     weight: float = 0.0
+    kernels: tuple[str, ...] = ()
+    under: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def information(self) -> float:
+        """Return the information about the slowdowns (inverse variances, summed)."""
+        return _information(self.gram, len(self.types), len(self.columns))
 
     @property
     def drift(self) -> float:
@@ -116,11 +126,13 @@ def reduce(
     concurrency: Concurrency | None = None,
     options: Options | None = None,
     version: str = "",
+    ran: tuple[Sequence[str], Ints] | None = None,
 ) -> Block:
     """Reduce the evidence of some days (one block) to its normal equations at *point*.
 
     Rows on node types that the point does not know take no part: they ask for a full fit. *version* names the
-    victim's version and limits, which are the same for all rows.
+    victim's version and limits, which are the same for all rows. *ran*, where kernels of nodes are known: their
+    names, and the code [n] of the one that each row ran under, -1 where not known.
     """
     options = options or Options()
     rows = np.flatnonzero(np.isfinite(day.execution) & (day.execution >= 0) & np.isin(day.node_type, point.types))
@@ -166,7 +178,7 @@ def reduce(
     whole[np.ix_(at, at)] = (gram + gram.T) / 2
     pulled[at] = pull
     plain = ~cold if not cold.all() else cold
-    return replace(
+    reduced = replace(
         counted,
         types=types.astype(np.int64),
         columns=columns.astype(np.int64),
@@ -176,6 +188,20 @@ def reduce(
         gap=float(weight[plain] @ residual[plain]),
         weight=float(weight[plain].sum()),
     )
+    if ran is None:
+        return reduced
+    kernels, shares = _shares(*ran, rows, weight * np.square(slope).sum(axis=1))
+    return replace(reduced, kernels=kernels, under=shares * reduced.information)
+
+
+def _shares(names: Sequence[str], code: Ints, rows: Ints, information: Floats) -> tuple[tuple[str, ...], Floats]:
+    """Return the kernels [q] that the *rows* [r] ran under, ascending, and the share of their *information* [r] of
+    each."""
+    own = code[rows]
+    kernels = sorted({(names[each], each) for each in np.unique(own[own >= 0]).tolist()})
+    total = max(float(information.sum()), 1e-300)
+    shares = np.array([information[own == each].sum() / total for _, each in kernels], np.float64)
+    return tuple(name for name, _ in kernels), shares
 
 
 def _weights(residual: Floats, cold: Bools, limit: float) -> Floats:
@@ -203,7 +229,8 @@ def fold(state: Block, day: Block, memory: float = MEMORY) -> Block:
 
     The old evidence of a coefficient weighs 1 / (1 + new / *memory*) of what it did, where new is the information
     (inverse variance) that the day brings for it: evidence gives way to evidence, never to age. Where the day is of
-    another version of the victim, the old evidence is `renewed` first.
+    another version of the victim, the old evidence is `renewed` first. What of it came under each kernel shrinks with
+    it.
     """
     if not len(state.met) and not len(state.pull):
         return day
@@ -217,6 +244,7 @@ def fold(state: Block, day: Block, memory: float = MEMORY) -> Block:
     keep = 1.0 / np.sqrt(1.0 + gain / memory)
     lasting = old_gram * np.outer(keep, keep)
     believed = inverse(old_gram + np.diag(np.full(len(gain), 1e-6))) @ old_pull
+    kernels, under = _both(state, day, _information(lasting, len(types), len(columns)))
     share = np.ones(len(met))
     share[np.isin(met, columns)] = keep[len(types) + np.searchsorted(columns, np.intersect1d(met, columns))] ** 2
     return Block(
@@ -231,7 +259,21 @@ def fold(state: Block, day: Block, memory: float = MEMORY) -> Block:
         version=day.version or state.version,
         gap=day.gap if day.weight else state.gap,
         weight=day.weight or state.weight,
+        kernels=kernels,
+        under=under,
     )
+
+
+def _both(state: Block, day: Block, left: float) -> tuple[tuple[str, ...], Floats]:
+    """Return the kernels of *state* and *day* and the information that came under each, where *left* is what stays of
+    that of the state."""
+    kernels = tuple(sorted({*state.kernels, *day.kernels}))
+    under = np.zeros(len(kernels))
+    if state.kernels:
+        under[np.searchsorted(kernels, state.kernels)] = state.under * (left / max(state.information, 1e-300))
+    if day.kernels:
+        under[np.searchsorted(kernels, day.kernels)] += day.under
+    return kernels, under
 
 
 def renewed(state: Block, keep: float = RENEWED) -> Block:
@@ -249,7 +291,44 @@ def renewed(state: Block, keep: float = RENEWED) -> Block:
         pull[kinds:] = (state.pull[kinds:] - cross @ (own @ state.pull[:kinds])) * keep
     else:
         gram, pull = state.gram * keep, state.pull * keep
-    return replace(state, gram=gram, pull=pull, overlaps=state.overlaps * keep, rows=state.rows * keep)
+    left = _information(gram, kinds, len(state.columns)) / max(state.information, 1e-300)
+    return replace(
+        state,
+        gram=gram,
+        pull=pull,
+        overlaps=state.overlaps * keep,
+        rows=state.rows * keep,
+        under=state.under * left,
+    )
+
+
+def faded(state: Block, running: Collection[str], keep: float = RENEWED) -> Block:
+    """Return the state when of all kernels only those *running* still run on a node of the cluster.
+
+    A Gaussian cannot be parted by kernel afterwards. The share v of its information that came under the others is
+    taken for evidence of the same slowdowns at another base, as in `renewed`: a part v of the state has its base
+    integrated out and is worth *keep* of itself, the rest stays. What is known of the slowdowns (the marginal)
+    becomes (1 - v) + v *keep* of itself at the same mean, what is known of the base 1 - v. What faded belongs to no
+    kernel any more, and never fades again for one. Where nothing is known to run, nothing is known to have vanished.
+    """
+    there = np.array([name in running for name in state.kernels], bool)
+    if not running or there.all():
+        return state
+    lost = min(1.0, float(state.under[~there].sum()) / max(state.information, 1e-300))
+    old, left = renewed(state, keep), 1.0 - lost + lost * keep
+    return replace(
+        state,
+        gram=(1.0 - lost) * state.gram + lost * old.gram,
+        pull=(1.0 - lost) * state.pull + lost * old.pull,
+        overlaps=state.overlaps * left,
+        rows=state.rows * left,
+        kernels=tuple(name for name in state.kernels if name in running),
+        under=state.under[there],
+    )
+
+
+def _information(gram: Floats, kinds: int, columns: int) -> float:
+    return float(np.diag(gram)[kinds : kinds + columns].sum())
 
 
 def corrected(state: Block, fit: VictimFit, point: Linearisation) -> tuple[Block, Linearisation]:

@@ -66,7 +66,7 @@ def _names(what: Iterable[str]) -> pa.Table:
 
 _NODE_FACTS = (
     "uid, node_type, ready, schedulable, cpu_cores, memory_bytes, pods, gpu_count, gpu_model, disk_type,"
-    " network_bytes_per_s, labels, taints, addresses, conditions, capacity, allocatable"
+    " network_bytes_per_s, labels, taints, addresses, conditions, capacity, allocatable, kernel"
 )
 
 

@@ -62,10 +62,19 @@ def whole(con: DuckDBPyConnection, cluster: str) -> State | None:
     steps: dict[int, tuple[int, int, float, list[bytes]]] = {}
     for number, since, until, count, body in rows:
         steps.setdefault(number, (since, until, count, []))[3].append(body)
+    running = {
+        number: msgspec.json.decode(body, type=tuple[str, ...])
+        for number, body in con.execute(
+            "SELECT number, body FROM folded WHERE cluster = ? AND kind = 'running'", [cluster]
+        ).fetchall()
+    }
     return replace(
         state,
         aged=unpack_blocks(_parts(con, cluster, ("aged",)).get("aged", ())),
-        steps=[Step(since, until, count, unpack_blocks(parts)) for since, until, count, parts in steps.values()],
+        steps=[
+            Step(since, until, count, unpack_blocks(parts), running.get(number, ()))
+            for number, (since, until, count, parts) in steps.items()
+        ],
     )
 
 
@@ -95,7 +104,9 @@ def save(con: DuckDBPyConnection, cluster: str, state: State) -> None:
         "SELECT coalesce(max(number), 0) FROM folded WHERE cluster = ? AND kind = 'step'", [cluster]
     ).fetchall()
     for number, step in enumerate(state.steps, start=last + 1):
-        _write(con, cluster, "step", pack_blocks(step.blocks), number, (step.since, step.until, step.rows))
+        of = (step.since, step.until, step.rows)
+        _write(con, cluster, "step", pack_blocks(step.blocks), number, of)
+        _write(con, cluster, "running", [msgspec.json.encode(step.running)] if step.running else [], number, of)
 
 
 def reach(con: DuckDBPyConnection, cluster: str, since: datetime) -> datetime:

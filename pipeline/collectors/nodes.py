@@ -48,4 +48,5 @@ def row(each: Node, at: datetime) -> tuple[object, ...]:
         text(each.conditions),
         text(each.capacity),
         text(each.allocatable),
+        each.kernel,
     )

@@ -72,7 +72,8 @@ def _record(given: wire.WireNode, bandwidth_label: str, disk_label: str) -> Node
             addresses.setdefault(each.type, each.address)
     gpu_model = _first(labels, _GPU_MODEL_LABELS)
     disk_type = labels.get(disk_label, "")
-    architecture = _first(labels, _ARCHITECTURE_LABELS) or (status.node_info or wire.NodeInfo()).architecture or ""
+    info = status.node_info or wire.NodeInfo()
+    architecture = _first(labels, _ARCHITECTURE_LABELS) or info.architecture or ""
     return Node(
         name=meta.name,
         uid=meta.uid or "",
@@ -89,6 +90,7 @@ def _record(given: wire.WireNode, bandwidth_label: str, disk_label: str) -> Node
         gpu_model=gpu_model,
         disk_type=disk_type,
         network_bytes_per_s=bandwidth,
+        kernel=info.kernel or None,
     )
 
 

@@ -146,6 +146,7 @@ class Address(_Wire, frozen=True):
 
 class NodeInfo(_Wire, frozen=True):
     architecture: str | None = None
+    kernel: str | None = msgspec.field(default=None, name="kernelVersion")
 
 
 class NodeStatus(_Wire, frozen=True):

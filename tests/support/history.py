@@ -165,6 +165,7 @@ def node_specs(nodes):
             **{name: pa.array(["{}"] * nodes) for name in ("labels", "addresses", "conditions", "capacity")},
             "taints": pa.array(["[]"] * nodes),
             "allocatable": pa.array(["{}"] * nodes),
+            "kernel": pa.nulls(nodes, pa.string()),
         }
     )
 
