@@ -48,7 +48,7 @@ class TestNodes:
         assert (row["node"], row["uid"], row["at"]) == ("n1", "uid-n1", AT)
         assert (row["cpu_cores"], row["memory_bytes"], row["pods"]) == (7.8, 31808432 * 1024.0, 110.0)
         assert (row["ready"], row["schedulable"], row["gpu_count"]) == (True, True, 0)
-        assert (row["disk_type"], row["network_bytes_per_s"]) == ("ssd", 1e6)
+        assert (row["disk_type"], row["network_bytes_per_s"], row["kernel"]) == ("ssd", 1e6, "6.1.0")
         assert json.loads(row["capacity"])["cpu"] == 8.0
         assert json.loads(row["addresses"])["InternalIP"] == "10.0.0.1"
         assert json.loads(row["conditions"])["Ready"] == "True"
@@ -60,6 +60,20 @@ class TestNodes:
         assert [row["node"] for row in rows(batch)] == ["a", "b"]
         assert [each.what for each in batch.refused] == ["nodes/odd", "nodes/without a name"]
         assert "status.capacity.memory" in batch.refused[0].why
+
+    @pytest.mark.parametrize("info", [None, {}, {"kernelVersion": None}, {"kernelVersion": ""}])
+    def test_a_node_that_does_not_name_its_kernel_has_none(self, info: object) -> None:
+        given = node("n")
+        given["status"]["nodeInfo"] = info
+        [row] = rows(nodes.collect(Lists({nodes.PATH: [given]}), AT))
+        assert row["kernel"] is None
+
+    def test_a_kernel_that_is_no_text_is_refused_by_its_name(self) -> None:
+        given = node("n")
+        given["status"]["nodeInfo"]["kernelVersion"] = 6.1
+        batch = nodes.collect(Lists({nodes.PATH: [given]}), AT)
+        assert rows(batch) == []
+        assert "status.nodeInfo.kernelVersion" in batch.refused[0].why
 
     def test_equal_nodes_are_equal_text_whatever_the_order(self) -> None:
         one = node("n")

@@ -74,6 +74,7 @@ def test_a_node_that_stays_the_same_keeps_its_row(store: Store) -> None:
         {"cpu_cores": None},
         {"network_bytes_per_s": 1.25e9},
         {"uid": "u2"},
+        {"kernel": "6.8.0"},
     ],
 )
 def test_a_node_whose_facts_change_gets_a_new_row(store: Store, changed: dict[str, Any]) -> None:
@@ -83,6 +84,17 @@ def test_a_node_whose_facts_change_gets_a_new_row(store: Store, changed: dict[st
     assert put(store, "nodes", later) == Written(duplicates=1)
     history = [row[1:3] for row in node_history(store)]
     assert history == [(NOON, NOON + minutes(1)), (NOON + minutes(1), None)]
+
+
+def test_each_kernel_of_a_node_has_its_own_validity(store: Store) -> None:
+    """As after the migration: what was listed before has no kernel."""
+    kernels = (None, "6.1.0", "6.1.0", "6.8.0", "6.1.0")
+    for number, kernel in enumerate(kernels):
+        put(store, "nodes", NODE | {"at": NOON + minutes(number), "kernel": kernel})
+    found = store.read(lambda con: queries.nodes(con, "east", NOON, NOON + minutes(9))).to_pylist()
+    known = [(row["kernel"], row["valid_from"], row["valid_to"]) for row in found]
+    times = [NOON + minutes(number) for number in (0, 1, 3, 4)]
+    assert known == list(zip([None, "6.1.0", "6.8.0", "6.1.0"], times, [*times[1:], None], strict=True))
 
 
 def test_a_node_that_is_gone_is_closed_and_may_come_back(store: Store) -> None:
