@@ -45,7 +45,7 @@ def upgraded(tmp_path_factory):
     directory = tmp_path_factory.mktemp("upgraded")
     place = StoreSettings(path=directory / "history.duckdb", snapshot=directory / "snapshot")
     settings = Settings(store=place, learn=LearnSettings(full_every=dt.timedelta(days=9)))
-    store, given = Store(place.path), history(slowdown=0.6, hours=30, an_hour=20)
+    store, given = Store(place.path), history(slowdown=0.6, hours=30, an_hour=40)
     placements = given.placements.drop_columns(["last_seen"]).append_column("at", given.placements["ended"])
     put(store, "placements", placements.append_column("named", pa.array([True] * len(placements))), BEGIN)
     listed(store, given.nodes, "6.1.0", BEGIN)
@@ -62,10 +62,8 @@ def upgraded(tmp_path_factory):
 
 def test_what_came_under_the_old_kernel_fades_with_the_first_day_that_did_not_see_it(upgraded):
     _, _, (before, after) = upgraded
-    assert [step.running for step in before.steps] == [
-        ("6.1.0", "6.8.0"),
-        (),
-    ]  # the second is the full fit's correction
+    # The second step is the correction of the full fit.
+    assert [step.running for step in before.steps] == [("6.1.0", "6.8.0"), ()]
     assert [step.running for step in after.steps] == [("6.1.0", "6.8.0"), (), ("6.8.0",)]
     unfaded = folded({}, [Step(step.since, step.until, step.rows, step.blocks) for step in after.steps], 40_000.0)
     assert all(block.kernels == ("6.1.0", "6.8.0") for block in before.current.values())
