@@ -16,7 +16,7 @@ import numpy as np
 from featurestore.designs import designs, expose, taken
 from featurestore.engines.candidate import Options
 from featurestore.exposure.kernels import Ints
-from featurestore.exposure.sweep import group
+from featurestore.exposure.sweep import OPEN, group
 from featurestore.interference.concurrency import build
 from featurestore.interference.evidence import Bools, VictimDesign
 from featurestore.interference.fold import Block, Linearisation, fold, reduce
