@@ -246,6 +246,14 @@ def test_nodes_in_every_written_form(bring, file, store, text):
     ]
 
 
+def test_the_kernel_of_a_node_is_imported_where_it_is_said(bring, file, store):
+    told, silent = json.loads(json.dumps(node("n1"))), node("n2")
+    told["status"]["nodeInfo"] = {"kernelVersion": "6.8.0-41-generic"}
+    bring("nodes", file("nodes.json", json.dumps({"kind": "List", "items": [told, silent]})))
+    found = store.read(lambda con: queries.nodes(con, "c1", SINCE, UNTIL)).to_pylist()
+    assert {row["node"]: row["kernel"] for row in found} == {"n1": "6.8.0-41-generic", "n2": None}
+
+
 def test_importing_one_node_does_not_take_the_others_away(bring, file, store):
     bring("nodes", file("a.json", json.dumps(node("n1"))))
     bring("nodes", file("b.json", json.dumps(node("n2"))))
