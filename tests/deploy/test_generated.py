@@ -3,9 +3,11 @@
 import subprocess
 from typing import Any
 
-import jsonschema
 import kubernetes_validate
 import pytest
+from cloudcoil.models.cert_manager import v1 as cert_manager
+from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
+from pydantic import ValidationError
 
 from deploy.generate import DIRECTORY, OWNED, documents
 from deploy.kustomize import OVERLAYS
@@ -78,54 +80,41 @@ def test_what_most_clusters_get_is_a_part_of_everything() -> None:
     assert all(everything[key] == document for key, document in default.items())
 
 
-#: The fields of the third parties' kinds that are used, as their API references have them.
-_STRING, _STRINGS = {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}
+#: The kinds of other operators that are used, as models generated from these operators' own definitions.
+THIRD_PARTIES: dict[str, Any] = {
+    "cert-manager.io/v1": cert_manager,
+    "monitoring.coreos.com/v1": prometheus_operator,
+}
 
 
-def _closed(required: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": fields, "additionalProperties": False, "required": list(required)}
+def _of_third_parties() -> Documents:
+    return [each for each in kustomized("overlays/cert-manager") if each["apiVersion"].partition("/")[0] in _THIRD]
 
 
-_DURATION = {"type": "string", "pattern": r"^\d+h$"}
-_SELECTOR = _closed(("name", "key"), name=_STRING, key=_STRING)
-_KEY = _closed(
-    algorithm={"enum": ["RSA", "ECDSA", "Ed25519"]},
-    size={"type": "integer"},
-    rotationPolicy={"enum": ["Never", "Always"]},
-)
-_ISSUER = _closed(("name",), name=_STRING, kind={"enum": ["Issuer", "ClusterIssuer"]})
-THIRD_PARTIES = {
-    "ServiceMonitor": _closed(
-        ("selector", "endpoints"),
-        selector=_closed(matchLabels={"type": "object"}),
-        namespaceSelector=_closed(matchNames=_STRINGS),
-        endpoints={"type": "array", "items": _closed(
-            port=_STRING, scheme={"enum": ["http", "https"]}, path=_STRING, interval={"pattern": r"^\d+s$"},
-            honorLabels={"const": True},
-            authorization=_closed(type={"const": "Bearer"}, credentials=_SELECTOR),
-            metricRelabelings={"type": "array", "items": _closed(
-                sourceLabels=_STRINGS, regex=_STRING, action={"enum": ["keep", "drop"]},
-            )},
-            tlsConfig=_closed(serverName=_STRING, ca=_closed(secret=_SELECTOR)),
-        )},
-    ),
-    "Issuer": {"oneOf": [
-        _closed(("selfSigned",), selfSigned=_closed()),
-        _closed(("ca",), ca=_closed(("secretName",), secretName=_STRING)),
-    ]},
-    "Certificate": _closed(
-        ("secretName", "issuerRef"), isCA={"type": "boolean"}, commonName=_STRING, secretName=_STRING,
-        dnsNames=_STRINGS, usages={"type": "array", "items": {"enum": ["server auth", "digital signature"]}},
-        duration=_DURATION, renewBefore=_DURATION, privateKey=_KEY, issuerRef=_ISSUER,
-    ),
-}  # fmt: skip
-
-
-def test_objects_of_other_operators_hold_only_fields_that_these_know() -> None:
-    found = [each for each in kustomized("overlays/cert-manager") if each["apiVersion"].partition("/")[0] in _THIRD]
-    assert {each["kind"] for each in found} == set(THIRD_PARTIES)
+def test_objects_of_other_operators_are_valid_by_their_definitions_without_unknown_fields() -> None:
+    found = _of_third_parties()
+    assert {each["kind"] for each in found} == {"Certificate", "Issuer", "ServiceMonitor"}
     for each in found:
-        jsonschema.validate(each["spec"], THIRD_PARTIES[each["kind"]])
+        getattr(THIRD_PARTIES[each["apiVersion"]], each["kind"]).model_validate(each, extra="forbid")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("Certificate", ("secretname",), "tls"),
+        ("Certificate", ("privateKey", "algorithm"), "DSA"),
+        ("ServiceMonitor", ("endpoints", 0, "tlsConfig", "ca", "secret", "file"), "ca.crt"),
+        ("Issuer", ("ca",), "root"),
+    ],
+)
+def test_a_fault_in_an_object_of_another_operator_is_found(kind: str, path: tuple[Any, ...], value: str) -> None:
+    wrong = next(each for each in _of_third_parties() if each["kind"] == kind)
+    place = wrong["spec"]
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(ValidationError, match=str(path[-1])):
+        getattr(THIRD_PARTIES[wrong["apiVersion"]], kind).model_validate(wrong, extra="forbid")
 
 
 def test_every_part_is_in_an_overlay_or_for_one_of_ones_own() -> None:
