@@ -1,62 +1,44 @@
 """Every command in the documentation is one that the command line takes; what can be answered here is run as well.
 
-Commands are the lines that begin with ``colocate`` in blocks of code. What changes a cluster's stream jobs, stays up
-or names what is the reader's own (words in capitals) is held against its parser alone.
+What changes a cluster's stream jobs is run in `test_documented_changes`, and what needs runs whose nodes are certain
+in `test_simulating`; what stays up or changes the reader's shell is held against its parser alone.
 """
 
 import json
 import re
-import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 import typer
 
-from jobs.cli.examples import commands
 from jobs.cli.fields import FIELDS
 from jobs.cli.main import app
+from tests.support.disks import capacity, storage_classes
+from tests.support.documented import COMMANDS, DOCUMENTED, ROOT, command
 from tests.support.town import Town, node, town
 
-ROOT = Path(__file__).resolve().parents[2]
-GENERATED = {"commands.md", "http.md", "metrics.md"}
-PAGES = [ROOT / "README.md", *sorted(each for each in (ROOT / "docs").glob("*.md") if each.name not in GENERATED)]
-COMMANDS = dict(commands(typer.main.get_command(app)))
-#: Options of the root, before a command.
-ROOT_OPTIONS = {"-v", "--verbose"}
 #: What a stand-in of a cluster can answer.
 RUN = {
     *("collect", "learn", "import", "doctor", "recommend", "interference", "functions", "nodes", "decisions"),
-    *("export openmetrics", "hpa place", "hpa apply"),
+    *("export openmetrics", "export parquet", "hpa place", "hpa apply", "disks plan"),
 }
 #: What stands for the reader's own names.
-OWN = {"JOB": "ex", "REGION": "0"}
+OWN = {"JOB": "ex", "REGION": "0", "A": "guest/alpha", "B": "guest/beta", "DIR": "state"}
+WEB = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: example}]}
+  volumeClaimTemplates:
+  - metadata: {name: www}
+    spec: {accessModes: [ReadWriteOnce], storageClassName: hdd, resources: {requests: {storage: 1Gi}}}
+"""
 INTENTS = re.compile(r"```yaml\n(path: projects/.*?)```", re.DOTALL)
-
-
-def documented() -> Iterator[tuple[str, list[str]]]:
-    """Yield each command with its page: its words without the leading ``colocate`` and without optional ones."""
-    for page in PAGES:
-        fenced = False
-        for line in page.read_text(encoding="utf-8").splitlines():
-            fenced ^= line.lstrip().startswith("```")
-            if not (fenced or line.startswith("    ")):
-                continue
-            for each in line.split(" && "):
-                if each.strip().startswith("colocate "):
-                    yield page.name, shlex.split(re.sub(r"\[[^]]*\]", "", each), comments=True)[1:]
-
-
-def command(words: list[str]) -> tuple[str, list[str]]:
-    """Return the command of *words* and its arguments."""
-    words = [each for each in words if each not in ROOT_OPTIONS]
-    text = f"{' '.join(words)} "
-    name = max((each for each in COMMANDS if text.startswith(f"{each} ")), key=len, default="")
-    return name, words[len(name.split()) :]
-
-
-DOCUMENTED = list(documented())
 
 
 @pytest.mark.parametrize(("page", "words"), DOCUMENTED, ids=[" ".join(words) for _, words in DOCUMENTED])
@@ -88,6 +70,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
         (home / "pod.yaml").symlink_to(ROOT / "deploy" / "samples" / "pod.yaml")
         [intents] = INTENTS.findall((ROOT / "README.md").read_text(encoding="utf-8"))
         (home / "intents.yaml").write_text(intents.replace("kind: StatefulSet", "kind: Deployment"))
+        (home / "state").mkdir()
+        objects = [capacity("ac-d1", "HDD", 100), *storage_classes()]
+        where = {"name": "worker-1", "uid": "u1", "labels": {"nodes.csi-baremetal.dell.com/uuid": "n1"}}
+        objects.append({"kind": "Node", "apiVersion": "v1", "metadata": where})
+        (home / "state" / "all.json").write_text(json.dumps({"kind": "List", "items": objects}))
+        (home / "web.yaml").write_text(WEB)
         container = {"name": "main", "image": "example"}
         template = {"metadata": {"labels": {"app": "core"}}, "spec": {"containers": [container]}}
         spec = {"replicas": 1, "selector": {"matchLabels": {"app": "core"}}, "template": template}
@@ -99,10 +87,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
 
 
 def answerable() -> Iterator[list[str]]:
-    """Yield each command that is run: once, and without names that are the reader's own."""
+    """Yield each command that is run: once, with names for what is the reader's own."""
     for words in {tuple(words): list(words) for _, words in DOCUMENTED}.values():
-        if command(words)[0] in RUN and not any(re.fullmatch("[A-Z]+", each) for each in words):
-            yield words
+        if command(words)[0] in RUN or words == ["--version"]:
+            yield [OWN.get(each, each) for each in words]
 
 
 @pytest.mark.parametrize("words", list(answerable()), ids=" ".join)

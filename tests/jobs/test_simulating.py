@@ -42,6 +42,12 @@ def simulate(home: Path, *arguments: str) -> int:
     return main(["--config", str(home / "colocate.toml"), "simulate", *arguments])
 
 
+def test_nothing_need_be_asked_for(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate(home) == 0
+    said = capsys.readouterr().out
+    assert "as-happened" in said and "advised" in said
+
+
 def test_a_hand_made_history_with_its_truth(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policies = ("as-happened", "least-loaded", "predecessor", "advised", "oracle")
     asked = [word for name in policies for word in ("--policy", name)]

@@ -155,6 +155,15 @@ class KubeApi:
                     after["metadata"].setdefault(field, before["metadata"].get(field))
             return 200, self._keep(collection, name, after, before)
 
+    def tried(self, method: str, path: str, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return what a dry run is answered; nothing is kept."""
+        collection, name = (path, body["metadata"]["name"]) if method == "POST" else path.rsplit("/", 1)
+        with self._changed:
+            there = self._objects.get(collection, {}).get(name)
+        if method == "POST":
+            return (201, dict(body)) if there is None else _status(409, "AlreadyExists")
+        return _status(404, "NotFound") if there is None else (200, there)
+
     def find(self, path: str) -> list[tuple[str, dict[str, dict[str, Any]]]]:
         """The collections under *path*: itself, or those of every namespace."""
         group, _, plural = path.rpartition("/")
@@ -213,7 +222,8 @@ def serving() -> Iterator[KubeApi]:
 
 
 def _selected(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in wanted.items())
+    """Whether *labels* have each value that is wanted; "" wants the label alone."""
+    return all(key in labels and value in ("", labels[key]) for key, value in wanted.items())
 
 
 def _merged(thing: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self._faulty(path)
         if not isinstance(fault, int):
             selector = query.get("labelSelector", "")
-            labels = dict(part.split("=") for part in selector.split(",") if part)
+            labels = {part.partition("=")[0]: part.partition("=")[2] for part in selector.split(",") if part}
             if query.get("watch") == "true":
                 self._watch(path, query, labels)
                 return
@@ -290,12 +300,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _write(self, method: str) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-        path, _ = self._asked()
+        path, query = self._asked()
         fault = self._faulty(path)
         if isinstance(fault, int):
             self._answer(*_status(fault, "Fault"))
             return
-        answer = self.api.write(method, path, body)
+        act = self.api.tried if query.get("dryRun") == "All" else self.api.write
+        answer = act(method, path, body)
         if fault == "drop":
             self.close_connection = True
             self.connection.close()
