@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def page(seen: Seen) -> Page:
 
 
 def filled(page: Page) -> None:
-    for part in ("#sources tr", "#node-rows tr", "#map tbody tr", "#decision-rows tr"):
+    for part in ("#sources tr", "#node-rows tr", "#map tbody tr", "#decision-rows tr", "#region-rows tr"):
         expect(page.locator(part).first).to_be_visible()
 
 
@@ -217,6 +217,20 @@ def test_decisions_are_those_of_the_history_the_newest_first(demo: Demo, page: P
     expect(told).to_contain_text("Nodes, the best of 2 first:")
     expect(told.locator("li").nth(1)).to_contain_text("last")
     page.fill("#decisions-search", "")
+
+
+def test_regions_tell_their_state_with_drains_and_resets(seen: Seen) -> None:
+    """Of what `served_demo` puts in; its moments are 8:00 of 5 January 2026, UTC."""
+    expect(seen.page.locator("#regions-count")).to_have_text("2 regions.")
+    at = local(datetime(2026, 1, 5, 8, tzinfo=UTC))
+    told = ["streams", "periodic", "7", "1200 ms", "300 ms", "1 of 5", at, at]
+    cells = [row.locator("th, td").all_inner_texts() for row in seen.page.locator("#region-rows tr").all()]
+    assert [[text.replace("\u00a0", " ") for text in row] for row in cells] == [
+        ["j", str(index), "● PROCESSING, healthy", *told] for index in range(2)
+    ]
+    seen.page.get_by_role("link", name="Regions").focus()
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.get_by_role("heading", name="Consistent regions")).to_be_in_viewport()
 
 
 def opened(page: Page) -> Locator:

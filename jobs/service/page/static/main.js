@@ -9,6 +9,7 @@ import { zone } from "./format.js";
 import * as health from "./health.js";
 import * as heatmap from "./heatmap.js";
 import * as nodes from "./nodes.js";
+import * as regions from "./regions.js";
 
 const PERIOD = 15_000;
 let busy = false;
@@ -47,6 +48,7 @@ const PARTS = {
   nodes: () => nodes.refresh(cluster()),
   pairs: () => heatmap.refresh(cluster(), explain),
   decisions: () => decisions.refresh(cluster()),
+  regions: () => regions.refresh(cluster()),
 };
 
 /** Ask for everything; what is wanted meanwhile is asked for once more behind it. */
