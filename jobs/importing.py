@@ -56,11 +56,11 @@ def run(
     cluster: str,
     now: Callable[[], datetime],
     store: Store | None = None,
-    progress: Callable[[str, int, int], None] = lambda said, done, of: None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Outcome:
     """Import *files* of *kind* (a key of `KINDS`) into the history of *cluster*; importing again adds nothing.
 
-    *progress* is told which file was read, then that all is written, and how many of how many such steps are done.
+    *progress* is told of how many steps how many are done: each file that is read, and that all is written.
     Raises `BadInput` naming the file and what is wrong with it; then nothing was written.
     """
     if kind not in KINDS:
@@ -74,13 +74,13 @@ def run(
             raise BadInput(f"{file}: {'is a directory' if file.is_dir() else 'no such file'}")
     at = now()
     steps, done = len(files) + 1, count(1)
-    parsed = KINDS[kind](files, at, lambda file: progress(f"{file} read", next(done), steps))
+    parsed = KINDS[kind](files, at, lambda _: progress(next(done), steps))
     held = store or Store(settings.store.path, settings.store.deadline)
     written = [
         ingest(held, cluster, batch, collected=at, overlap=settings.schedule.overlap, source="import")
         for batch in parsed.batches
     ]
-    progress(f"{sum(each.rows for each in written)} new rows written", steps, steps)
+    progress(steps, steps)
     refusals = tuple(refusal for batch in parsed.batches for refusal in batch.refused)
     return Outcome(
         kind,

@@ -3,7 +3,6 @@
 What takes long to import is imported by the command that needs it: `colocate --help` answers at once.
 """
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -115,14 +114,8 @@ def import_(
     from jobs import importing
 
     with progress_bar() as bar:
-        task = bar.add_task(f"importing {line(kind)}", total=None)
-
-        def told(said: str, done: int, of: int) -> None:
-            bar.update(task, completed=done, total=of)
-            if not bar.console.is_terminal:
-                print(line(said), file=sys.stderr)
-
-        found = importing.run(settings(context), kind, files, cluster=cluster, now=utc_now, progress=told)
+        progress = advance(bar, f"importing {line(kind)}", "steps")
+        found = importing.run(settings(context), kind, files, cluster=cluster, now=utc_now, progress=progress)
     for refusal in found.refusals:
         warn(f"{refusal.what}: {refusal.why}")
     if found.ignored:
