@@ -12,14 +12,21 @@ from jobs.demo.httpd import Answer
 from jobs.demo.recorded import Recording, Request
 
 _NODES, _PODS, _SERVICES = "/api/v1/nodes", "/api/v1/pods", "/api/v1/services"
+_NAMESPACES = "/api/v1/namespaces"
 
 
 def kubernetes(recording: Recording, closing: threading.Event) -> Answer:
-    """List the recorded nodes and pods; a watch sees nothing change and ends as told, or when *closing* is set."""
+    """List the recorded nodes, pods and their namespaces; a watch sees nothing change and ends as told, or when
+    *closing* is set."""
+    namespaces = sorted({pod["metadata"]["namespace"] for pod in recording.pods})
     lists: Mapping[str, tuple[str, Sequence[Any]]] = {
         _NODES: ("Node", recording.nodes),
         _PODS: ("Pod", recording.pods),
         _SERVICES: ("Service", ()),
+        _NAMESPACES: (
+            "Namespace",
+            [{"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}} for name in namespaces],
+        ),
     }
 
     def answer(path: str, parameters: Mapping[str, str]) -> tuple[int, bytes]:

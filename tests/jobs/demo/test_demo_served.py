@@ -108,6 +108,12 @@ def test_every_variable_offers_what_there_is(scraped: Asking, name: str) -> None
 
 @needs_prometheus
 @pytest.mark.prometheus
+def test_it_asks_the_recording_for_nothing_that_is_not_in_it(scraped: Asking, demo: Demo) -> None:
+    log = (demo.directory / "log").read_text(encoding="utf-8")
+    assert "snapshot loaded" in log
+    assert "was not recorded" not in log
+
+
 def test_what_replicas_tell_counts_once(scraped: Asking, demo: Demo) -> None:
     wait_until(lambda: len(scraped.series("up == 1")) == 2, PATIENCE)
     [[nodes]] = demo.store.read(lambda con: con.execute("SELECT count(*) FROM node_specs").fetchall())

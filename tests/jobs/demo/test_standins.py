@@ -67,6 +67,8 @@ def test_lists_are_paged_and_unknown_kinds_are_not_found(tmp_path: Path) -> None
         client = KubernetesClient(kubeconfig=kubeconfig, page=50)
         pods = [json.loads(bytes(item)) for item in client.list("/api/v1/pods").items]
         assert pods == recording.pods
+        namespaces = [json.loads(bytes(item))["metadata"]["name"] for item in client.list("/api/v1/namespaces").items]
+        assert namespaces == sorted({pod["metadata"]["namespace"] for pod in recording.pods})
         with pytest.raises(SourceError) as failed:
             client.list("/apis/apps/v1/deployments")
         assert failed.value.reason == "status_404"
