@@ -33,6 +33,7 @@ def alike(former: View | None, view: View) -> bool:
         and former.pairs is view.pairs
         and former.hosts is view.hosts
         and former.services == view.services
+        and former.standing.kinds.scopes == view.standing.kinds.scopes
     )
 
 

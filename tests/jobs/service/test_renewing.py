@@ -20,6 +20,7 @@ from rules.changes import Changes, updated
 from rules.policy import Policy
 from rules.recommend import recommend
 from rules.request import from_pod
+from rules.standing import scoped
 from rules.view import View
 from tests.support.service import review as reviewed
 from tests.support.worlds import NOW, World, node, running
@@ -101,6 +102,7 @@ def test_a_former_answer_stands_until_it_is_worked_out_anew() -> None:
         {"services": {("ow", "db"): {"app": "db"}}},
         {"hosts": {("ow", "job", "1"): None}},
         {"nodes": WORLD.view().nodes},
+        {"standing": scoped(WORLD.view().standing, {"ow": {"team": "payments"}})},
     ],
     ids=lambda more: next(iter(more)),
 )
