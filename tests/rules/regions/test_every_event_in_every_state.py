@@ -1,9 +1,10 @@
 """No event in any state is an error, and what may never happen does not; tried out one by one."""
 
+import functools
 from collections.abc import Iterator
 from itertools import product
 
-from rules.regions.events import Event
+from rules.regions.events import Event, Outcome
 from rules.regions.machine import TABLE, row_of, step
 from rules.regions.region import Mark, Region, State
 from tests.support.regions import (
@@ -64,11 +65,14 @@ def events() -> Iterator[Event]:
         yield from (DrainPeriod(timer), DrainTimeout(timer), ResetTimeout(timer))
 
 
-TRIED = [(region, event, step(region, event, NOON)) for region, event in product(list(regions()), list(events()))]
+@functools.cache
+def tried() -> list[tuple[Region, Event, Outcome]]:
+    """What every event does to every region."""
+    return [(region, event, step(region, event, NOON)) for region, event in product(list(regions()), list(events()))]
 
 
 def test_sequence_ids_never_go_back_and_completed_is_below_current() -> None:
-    for region, event, outcome in TRIED:
+    for region, event, outcome in tried():
         before, after = region.status, outcome.region.status
         assert after.current_seq_id >= before.current_seq_id, (before, event)
         assert after.last_completed_seq_id >= before.last_completed_seq_id, (before, event)
@@ -78,7 +82,7 @@ def test_sequence_ids_never_go_back_and_completed_is_below_current() -> None:
 
 
 def test_what_is_ignored_changes_nothing_and_asks_for_nothing() -> None:
-    ignored = [each for each in TRIED if each[2].ignored]
+    ignored = [each for each in tried() if each[2].ignored]
     assert ignored
     for region, _, outcome in ignored:
         assert outcome.region is region
@@ -86,7 +90,7 @@ def test_what_is_ignored_changes_nothing_and_asks_for_nothing() -> None:
 
 
 def test_a_wrong_id_a_stranger_and_a_stale_timer_are_ignored() -> None:
-    for _, event, outcome in TRIED:
+    for _, event, outcome in tried():
         stranger = isinstance(event, CheckpointDone | BlockingCheckpointDone | ResetDone) and event.pe == 2
         wrong = isinstance(event, CheckpointDone | BlockingCheckpointDone) and event.seq not in (CURRENT, PENDING)
         wrong = wrong or (isinstance(event, ResetDone) and event.seq != LAST)
@@ -106,14 +110,14 @@ def test_the_states_that_expect_no_report_ignore_it() -> None:
     }
     for kind, states in expected.items():
         acted = {
-            region.status.state for region, event, outcome in TRIED if type(event) is kind and not outcome.ignored
+            region.status.state for region, event, outcome in tried() if type(event) is kind and not outcome.ignored
         }
         assert acted == states, kind
 
 
 def test_a_region_at_its_attempt_limit_sends_no_reset() -> None:
     seen = 0
-    for region, event, outcome in TRIED:
+    for region, event, outcome in tried():
         at_limit = region.status.current_reset_attempt >= region.status.current_max_reset_attempts
         forced = isinstance(event, OperatorReset) and event.force
         if at_limit and not forced:
@@ -124,7 +128,7 @@ def test_a_region_at_its_attempt_limit_sends_no_reset() -> None:
 
 
 def test_a_blocking_report_never_takes_a_checkpoint_back() -> None:
-    for region, event, outcome in TRIED:
+    for region, event, outcome in tried():
         if isinstance(event, BlockingCheckpointDone):
             for pe, mark in region.status.pe_to_completion.items():
                 if mark is Mark.CHECKPOINT_DONE:
@@ -132,7 +136,7 @@ def test_a_blocking_report_never_takes_a_checkpoint_back() -> None:
 
 
 def test_a_report_that_comes_twice_counts_once() -> None:
-    for _, event, outcome in TRIED:
+    for _, event, outcome in tried():
         if isinstance(event, CheckpointDone | BlockingCheckpointDone | ResetDone) and not outcome.ignored:
             assert step(outcome.region, event, NOON + 1).ignored, event
 
@@ -140,7 +144,7 @@ def test_a_report_that_comes_twice_counts_once() -> None:
 def test_each_row_leads_only_where_it_says_and_tells_only_what_it_says() -> None:
     reached: dict[int, set[State]] = {number: set() for number in range(len(TABLE))}
     told: dict[int, set[str]] = {number: set() for number in range(len(TABLE))}
-    for region, event, outcome in TRIED:
+    for region, event, outcome in tried():
         row = row_of(region, event)
         if row is not None:
             number = TABLE.index(row)
