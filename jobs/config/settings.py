@@ -1,0 +1,107 @@
+"""All settings, and how they are read from a TOML file and the environment (``COLOCATE_``, ``__``)."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+
+from jobs.config.serving import LogSettings, ReplicaSettings, ServeSettings, TraceSettings
+from jobs.config.sources import ClusterSettings
+from jobs.config.work import (
+    AdviceSettings,
+    DiskSettings,
+    HostsSettings,
+    LearnSettings,
+    RegionsSettings,
+    ScheduleSettings,
+    StoreSettings,
+)
+from pipeline.errors import BadInput
+
+
+class Settings(BaseSettings):
+    """All settings; see README.md for the reference made from these descriptions."""
+
+    model_config = SettingsConfigDict(env_prefix="COLOCATE_", env_nested_delimiter="__", extra="forbid", frozen=True)
+
+    store: StoreSettings = StoreSettings()
+    clusters: list[ClusterSettings] = Field(default_factory=list, description="the clusters to collect from")
+    schedule: ScheduleSettings = ScheduleSettings()
+    learn: LearnSettings = LearnSettings()
+    advice: AdviceSettings = AdviceSettings()
+    hosts: HostsSettings = HostsSettings()
+    serve: ServeSettings = ServeSettings()
+    disks: DiskSettings = DiskSettings()
+    regions: RegionsSettings = RegionsSettings()
+    replica: ReplicaSettings = ReplicaSettings()
+    log: LogSettings = LogSettings()
+    trace: TraceSettings = TraceSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return env_settings, init_settings
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "Settings":
+        names = [cluster.name for cluster in self.clusters]
+        if len(set(names)) != len(names):
+            raise ValueError("clusters: two clusters have the same name")
+        return self
+
+
+def admitted(settings: Settings) -> str:
+    """Return the cluster whose pods are admitted; raises `BadInput` where it is not clear."""
+    names = [cluster.name for cluster in settings.clusters]
+    if settings.serve.cluster is not None:
+        if names and settings.serve.cluster not in names:
+            raise BadInput(f"serve.cluster: {settings.serve.cluster!r} is not one of {', '.join(names)}")
+        return settings.serve.cluster
+    if len(names) > 1:
+        raise BadInput(f"serve.cluster: name the one whose pods are admitted: {', '.join(names)}")
+    return names[0] if names else "default"
+
+
+#: Environment variables with the prefix that are not settings.
+_NOT_SETTINGS = frozenset({"COLOCATE_CONFIG"})
+
+
+def load(path: Path | None) -> Settings:
+    """Read the settings from *path* (default ``colocate.toml`` if present) under the environment's.
+
+    Raises `BadInput` in one line naming the file or variable and the field.
+    """
+    where = path if path is not None else Path(os.environ.get("COLOCATE_CONFIG", "colocate.toml"))
+    given: dict[str, Any] = {}
+    if path is not None or "COLOCATE_CONFIG" in os.environ or where.exists():
+        try:
+            given = tomllib.loads(where.read_text(encoding="utf-8-sig"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise BadInput(f"{where}: {str(error).splitlines()[0]}") from None
+    known = {f"COLOCATE_{name.upper()}" for name in Settings.model_fields}
+    for variable in os.environ:
+        upper = variable.upper()
+        if upper.startswith("COLOCATE_") and upper not in _NOT_SETTINGS and upper.split("__")[0] not in known:
+            raise BadInput(f"environment variable {variable}: no such setting")
+    try:
+        return Settings(**given)
+    except SettingsError as error:
+        found = re.search(r'field "(\w+)"', str(error))
+        variable = f"COLOCATE_{found[1].upper()}" if found else "COLOCATE_..."
+        raise BadInput(f"environment variable {variable}: is no JSON") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        unknown = first["type"] == "extra_forbidden"
+        reason = "no such setting" if unknown else first["msg"].removeprefix("Value error, ")
+        raise BadInput(f"{where} or environment: {field or 'settings'}: {reason}") from None

@@ -1,0 +1,55 @@
+"""The forms that settings are given in: spans of time, files, names of labels."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _span(value: object) -> object:
+    """Read ``30s``, ``5m``, ``24h``, ``14d`` and ``1h30m``; leave other forms to pydantic."""
+    if isinstance(value, str):
+        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value)
+        if parts and "".join(number + unit for number, unit in parts) == value:
+            try:
+                return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+            except OverflowError:
+                return timedelta.max
+    return value
+
+
+_LONGEST = timedelta(days=36525)
+
+
+def _sensible(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise ValueError("must be longer than zero")
+    if value > _LONGEST:
+        raise ValueError("must be no longer than 100 years")
+    return value
+
+
+Span = Annotated[timedelta, BeforeValidator(_span), AfterValidator(_sensible)]
+
+
+def _nameable(value: Path) -> Path:
+    if "\0" in str(value) or value == Path():
+        raise ValueError("is no file name")
+    return value
+
+
+File = Annotated[Path, AfterValidator(_nameable)]
+
+#: What a label's key, and the domain before its slash, look like.
+LABEL = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+DOMAIN = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+
+
+class Group(BaseModel):
+    """A group of settings; a misspelled field is an error, not a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
