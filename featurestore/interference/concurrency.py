@@ -67,17 +67,46 @@ def _mean(offsets: Ints, times: Floats, integral: Floats, functions: Ints, start
         first, last = offsets[functions[column]], offsets[functions[column] + 1]
         if last > first:
             own, area = times[first:last], integral[first:last]
+            begun = ended = 0  # rows come in order of time, or nearly: the next is sought from where the last was
             for row in range(len(start)):
                 stop = max(end[row], start[row] + _SHORTEST)
-                run = _at(own, area, stop) - _at(own, area, start[row])
+                begun, ended = _after(own, start[row], begun), _after(own, stop, ended)
+                run = _at(own, area, stop, ended) - _at(own, area, start[row], begun)
                 found[row, column] = run / (stop - start[row])
     return found
 
 
 @compiled
-def _at(times: Floats, area: Floats, moment: float) -> float:
-    """Return the integral at a *moment*, linear between events and constant outside of them."""
-    after = int(np.searchsorted(times, moment, side="right"))
+def _after(times: Floats, moment: float, near: int) -> int:
+    """Return how many of *times* (ascending) are not after a *moment*: galloping away from *near*, then halving."""
+    n = len(times)
+    step = 1
+    if near < n and times[near] <= moment:
+        low, high = near, near + 1
+        while high < n and times[high] <= moment:
+            low = high
+            high += step
+            step *= 2
+        high = min(high, n)
+    else:
+        low, high = near - 1, near
+        while low >= 0 and times[low] > moment:
+            high = low
+            low -= step
+            step *= 2
+        low = max(low, -1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if times[middle] <= moment:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@compiled
+def _at(times: Floats, area: Floats, moment: float, after: int) -> float:
+    """Return the integral at a *moment*, linear between events and constant outside of them; *after*: `_after`."""
     before = max(after - 1, 0)
     found = float(area[before])
     if 0 < after < len(times):

@@ -12,6 +12,7 @@ from scipy import linalg, sparse
 
 from featurestore.interference.evidence import Floats, Ints, Options
 from featurestore.interference.gaussian import inverse
+from featurestore.interference.normal import Equations, stretched
 
 #: Smallest admitted 1 + sum of slowdowns: co-runners may seem to help, never to make a run vanish.
 _LEAST = 0.2
@@ -29,14 +30,14 @@ class Problem:
 
     *group* [q]: 0 not penalised, else a random group whose standard deviation beforehand is *sd* [g]. *cluster* [n]
     are codes from 0 of the clusters of the errors, *half* [n] says which half of the evidence a row is in,
-    where halves are wanted.
+    where halves are wanted. Few neighbours run beside any one run: what is zero of *exposure* costs nothing.
     """
 
     y: Floats
     controls: Floats
     group: Ints
     sd: Floats
-    exposure: Floats
+    exposure: Floats | sparse.csr_matrix
     cluster: Ints
     kind: Ints
     half: Ints | None = None
@@ -67,7 +68,7 @@ class _State:
     degrees: float  # rows less the coefficients that they pay for
     scale: float
     residual: Floats  # over ratio
-    jacobian: Floats
+    slope: Floats  # of the model by the slowdowns, where there is exposure
 
 
 def fit(problem: Problem, options: Options) -> Estimate:
@@ -77,19 +78,18 @@ def fit(problem: Problem, options: Options) -> Estimate:
     theta = np.zeros(q + m)
     free = problem.group == 0
     theta[:q][free] = linalg.lstsq(problem.controls[:, free], problem.y)[0]
-    residual, jacobian = _at(problem, theta, np.ones(n), options)
+    equations = Equations(problem.controls, sparse.csr_matrix(problem.exposure))
+    residual, slope = _at(problem, equations, theta, np.ones(n), options)
     plain = _scale(residual)
-    state = _State(theta, problem.sd**2, np.ones(n), plain, float(n), plain, residual, jacobian)
-    design, rooted = np.empty((n, q + m)), np.empty((n, q + m))  # to make them at each turn takes as long as the rest
+    state = _State(theta, problem.sd**2, np.ones(n), plain, float(n), plain, residual, slope)
     for turn in range(options.iterations):
-        _arrange(problem, state, design)
         weight = _huber(state.residual, state.scale, options.huber)
-        np.multiply(design, np.sqrt(weight)[:, None], out=rooted)
-        gram = rooted.T @ rooted  # a matrix by itself: half of the work
+        gram = equations.gram(state.slope, weight, state.ratio)
         penalty = _penalty(problem.group, state, m, options)
         covariance = inverse(gram + np.diag(penalty))
-        step = covariance @ (design.T @ (weight * state.residual) - penalty * state.theta)
-        _advance(problem, state, step, penalty, options)
+        pull = equations.pull(state.slope, weight * state.residual / state.ratio)
+        step = covariance @ (pull - penalty * state.theta)
+        _advance(problem, equations, state, step, penalty, options)
         _regroup(problem, state, covariance, options)
         state.degrees = max(n - float(np.sum(covariance * gram)), 0.0)
         state.scale = _noise(n * _scale(state.residual) ** 2, state)
@@ -97,32 +97,18 @@ def fit(problem: Problem, options: Options) -> Estimate:
         if turn >= 2 and small.all():
             break
         if turn == 1:
-            _weigh_kinds(problem, state, options)
-    _arrange(problem, state, design)
-    return _errors(problem, state, design, options)
+            _weigh_kinds(problem, equations, state, options)
+    return _errors(problem, equations, state, options)
 
 
-def _arrange(problem: Problem, state: _State, design: Floats) -> None:
-    """Put the derivative of the model over the rows' noise into *design* [n, q + m]."""
+def _at(
+    problem: Problem, equations: Equations, theta: Floats, ratio: Floats, options: Options
+) -> tuple[Floats, Floats]:
+    """Return the residual over *ratio* [n] and the derivative of the model by the slowdowns, where there is any."""
     q = problem.controls.shape[1]
-    np.divide(problem.controls, state.ratio[:, None], out=design[:, :q])
-    np.divide(state.jacobian, state.ratio[:, None], out=design[:, q:])
-
-
-def _at(problem: Problem, theta: Floats, ratio: Floats, options: Options) -> tuple[Floats, Floats]:
-    """Return the residual over *ratio* [n] and the derivative [n, m] of the model by the slowdowns."""
-    q = problem.controls.shape[1]
-    slowdown = theta[q:]
-    if options.stretch:
-        stretched = 1.0 + slowdown * np.maximum(0.0, 1.0 - problem.exposure)
-        slope = problem.exposure / stretched
-        total = np.maximum(1.0 + slope @ slowdown, _LEAST)
-        slope /= stretched
-    else:
-        slope = problem.exposure
-        total = np.maximum(1.0 + slope @ slowdown, _LEAST)
-    residual = problem.y - problem.controls @ theta[:q] - np.log(total)
-    return residual / ratio, slope / total[:, None]
+    exposure = equations.exposure
+    total, slope = stretched(exposure.indptr, exposure.indices, exposure.values, theta[q:], options.stretch, _LEAST)
+    return (problem.y - problem.controls @ theta[:q] - np.log(total)) / ratio, slope
 
 
 def _huber(residual: Floats, scale: float, limit: float) -> Floats:
@@ -150,16 +136,18 @@ def _loss(residual: Floats, theta: Floats, scale: float, penalty: Floats, limit:
     return float(np.sum(np.where(size <= cut, 0.5 * size**2, cut * size - 0.5 * cut**2)) + 0.5 * penalty @ theta**2)
 
 
-def _advance(problem: Problem, state: _State, step: Floats, penalty: Floats, options: Options) -> None:
+def _advance(
+    problem: Problem, equations: Equations, state: _State, step: Floats, penalty: Floats, options: Options
+) -> None:
     """Take the step, halved until the loss falls."""
     q = problem.controls.shape[1]
     before = _loss(state.residual, state.theta, state.scale, penalty, options.huber)
     for halving in range(6):
         tried = state.theta + step * 0.5**halving
         tried[q:] = np.maximum(tried[q:], _LEAST_SLOWDOWN)
-        residual, jacobian = _at(problem, tried, state.ratio, options)
+        residual, slope = _at(problem, equations, tried, state.ratio, options)
         if halving == 5 or _loss(residual, tried, state.scale, penalty, options.huber) <= before:
-            state.theta, state.residual, state.jacobian = tried, residual, jacobian
+            state.theta, state.residual, state.slope = tried, residual, slope
             return
 
 
@@ -173,7 +161,7 @@ def _regroup(problem: Problem, state: _State, covariance: Floats, options: Optio
         state.variance[g] = size / (used + options.pseudo)
 
 
-def _weigh_kinds(problem: Problem, state: _State, options: Options) -> None:
+def _weigh_kinds(problem: Problem, equations: Equations, state: _State, options: Options) -> None:
     """Give each kind of run the noise that its residuals show, relative to the kind with most rows."""
     counts = np.bincount(problem.kind)
     usual = int(np.argmax(counts))
@@ -182,34 +170,34 @@ def _weigh_kinds(problem: Problem, state: _State, options: Options) -> None:
         rows = problem.kind == kind
         if kind != usual and reference > _NOISE_FLOOR:
             state.ratio[rows] = np.clip(_scale(state.residual[rows]) / reference, 0.5, 3.0)
-    state.residual, state.jacobian = _at(problem, state.theta, state.ratio, options)
+    state.residual, state.slope = _at(problem, equations, state.theta, state.ratio, options)
     state.scale = _scale(state.residual)
 
 
-def _errors(problem: Problem, state: _State, design: Floats, options: Options) -> Estimate:
-    n, q = problem.controls.shape
-    m = problem.exposure.shape[1]
+def _errors(problem: Problem, equations: Equations, state: _State, options: Options) -> Estimate:
+    q, m = problem.controls.shape[1], problem.exposure.shape[1]
     inside = (np.abs(state.residual) <= options.huber * state.scale).astype(np.float64)
     psi = state.residual * _huber(state.residual, state.scale, options.huber)
     penalty = _penalty(problem.group, state, m, options)
-    counted = design[inside > 0]
-    bread = inverse(counted.T @ counted + np.diag(penalty))
+    level = 1.0 / state.ratio**2
+    parts = [inside] if problem.half is None else [inside * (problem.half == half) for half in (0, 1)]
+    grams = [equations.weighed(state.slope, part * level) for part in parts]
+    bread = inverse(np.sum(grams, axis=0) + np.diag(penalty))
     noise = _noise(float(np.sum(psi**2)), state) ** 2
     model = bread * noise / max(float(np.mean(inside)), 0.1)
     clusters = int(problem.cluster.max()) + 1
-    member = sparse.csr_matrix((psi, (problem.cluster, np.arange(n))), shape=(clusters, n))
-    half = (member @ design) @ bread
+    scores = equations.summed(state.slope, psi / state.ratio, problem.cluster, clusters)
+    half = scores @ bread
     sandwich = np.sum(half * half, axis=0) * clusters / max(clusters - 1, 1)
     ratio = sandwich[q:] / np.maximum(np.diag(model)[q:], 1e-300)
     square = half[:, q:] ** 2
     degrees = square.sum(axis=0) ** 2 / np.maximum(np.sum(square**2, axis=0), 1e-300)
     ratio = np.maximum(ratio / (1.0 + np.sqrt(2.0 / np.maximum(degrees, 1.0))), 1.0)  # beyond chance alone
     halves = []
-    for half in () if problem.half is None else (0, 1):
-        rows = problem.half == half
-        part, counted = design[rows], design[rows & (inside > 0)]
-        spread = inverse(counted.T @ counted + np.diag(penalty))
-        moved = state.theta + spread @ (part.T @ psi[rows] - penalty * state.theta)
+    for number, gram in enumerate(grams if problem.half is not None else ()):
+        spread = inverse(gram + np.diag(penalty))
+        own = equations.pull(state.slope, psi * (problem.half == number) / state.ratio)
+        moved = state.theta + spread @ (own - penalty * state.theta)
         spread *= noise / max(float(np.mean(inside)), 0.1)
         halves.append((moved[q:], inverse(spread[q:, q:])))
     return Estimate(

@@ -52,7 +52,8 @@ def fit_victim(
     """Fit one victim. Poor evidence never raises or warns: `VictimFit.reason` says why nothing is known.
 
     *concurrency* is the whole cluster's (`concurrency.build`); without it, or on a single node, there
-    is no placebo (NaN). Deterministic. Time O(n (m + q)^2) for m aggressors and q controls, memory O(n (m + q)).
+    is no placebo (NaN). Deterministic. Time O(n (q + r) (q + m)) for m aggressors, q controls and r aggressors beside
+    one run, memory O(n (q + r)).
     """
     options = options or Options()
     effective, met = overlaps(design)
@@ -69,10 +70,10 @@ def fit_victim(
     shape = (len(design.indptr) - 1, design.functions)
     matrix = sparse.csr_matrix((design.values, design.indices, design.indptr), shape=shape)[rows]
     load = np.asarray(matrix.sum(axis=1)).ravel()
-    exposure = matrix[:, columns].toarray()
-    rest = load - exposure.sum(axis=1)
+    exposure = matrix[:, columns]
+    rest = load - np.asarray(exposure.sum(axis=1)).ravel()
     if np.ptp(rest) > 1e-9:
-        exposure = np.concatenate([exposure, rest[:, None]], axis=1)
+        exposure = sparse.hstack([exposure, sparse.csr_matrix(rest[:, None])], format="csr")
     known = control.build(design, rows, load, columns, concurrency, options)
     kind = design.cold[rows].astype(np.int64)
     found = fit(
