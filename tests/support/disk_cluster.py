@@ -12,6 +12,7 @@ import yaml
 
 from tests.support.cluster import MERGE, Cluster, wait_for
 from tests.support.disks import API, GIB, Object
+from tests.support.processes import end
 
 GROUP = "/apis/csi-baremetal.dell.com/v1"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -143,8 +144,7 @@ def scheduler(
     try:
         yield
     finally:
-        process.terminate()
-        process.wait(30)
+        end(process)
 
 
 class Provisioner:

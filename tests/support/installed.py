@@ -19,6 +19,7 @@ import httpx
 import yaml
 
 from tests.support.cluster import Cluster
+from tests.support.processes import end
 from tests.support.serving import Serving
 
 SYSTEM = "/api/v1/namespaces/colocation-system"
@@ -136,12 +137,7 @@ class Installed:
         try:
             yield Serving(process, log)
         finally:
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process)
 
     def client(self) -> httpx.Client:
         """Return a client that trusts the installation's CA and has its token."""

@@ -1,7 +1,9 @@
-"""Which processes there are, read from /proc."""
+"""Which processes there are, read from /proc; and how one that a test started is ended."""
 
 import contextlib
+import subprocess
 from pathlib import Path
+from typing import Any
 
 
 def alive(pid: int) -> bool:
@@ -22,3 +24,14 @@ def children(pid: int) -> dict[int, str]:
                 command = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
                 found[number] = command
     return found
+
+
+def end(process: "subprocess.Popen[Any]", patience: float = 60.0) -> None:
+    """Ask *process* to end, if it still runs, and kill it where it does not within *patience* seconds."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.processes import end
+
 PROGRAMS = ("prometheus", "promtool")
 MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
 
@@ -58,8 +60,7 @@ def start_prometheus(
                     yield url
                     return
             finally:
-                server.terminate()
-                server.wait(timeout=30)
+                end(server)
                 log.close()
         raise RuntimeError((home / f"log{attempt}").read_text(errors="replace")[-2000:])
 

@@ -23,6 +23,7 @@ from jobs.demo.replay import CLUSTER
 from pipeline.collectors import disks, regions
 from pipeline.records import Listing
 from tests.support.disks import capacity, pod, reservation, storage_classes, using
+from tests.support.processes import end
 from tests.support.service import encoded, review, wait_until
 
 PATIENCE = 240.0
@@ -64,12 +65,7 @@ def serving(directory: Path, **environment: str) -> Iterator[Demo]:
         wait_until(lambda: _ready(url), PATIENCE)
         yield Demo(url, directory, process)
     finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
 
 
 def _port(log: Path) -> int | None:

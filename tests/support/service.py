@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,12 @@ from jobs.service.metrics import Metrics
 from jobs.service.replication.answers import Replication
 from jobs.service.review import AdmissionRequest
 from jobs.service.routes import Readiness
+from jobs.service.state import Current
 from jobs.service.tls import Protocol
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import BadInput
+from rules.view import View
+from tests.support.worlds import NOW, World
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -56,6 +60,19 @@ def decided(
 
 def _no_cluster() -> KubernetesClient:
     raise BadInput("clusters.kubernetes: cluster c1 has none")
+
+
+class Fixed:
+    """A state with one view at a time, at first that of *world*."""
+
+    cluster = "c1"
+
+    def __init__(self, world: World, view: View | None = None) -> None:
+        self.current: Current[View] = Current(world.snapshot(), view or world.view(), NOW, 0)
+
+    def show(self, view: View) -> None:
+        """Be what *view* shows from now on."""
+        self.current = replace(self.current, view=view)
 
 
 class Fakes:

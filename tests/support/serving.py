@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.processes import children
+from tests.support.processes import children, end
 from tests.support.service import wait_until
 
 PATIENCE = 60.0
@@ -85,10 +85,4 @@ def supervisor(config: Path, *arguments: str) -> Iterator[Serving]:
     try:
         yield served
     finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end(process)

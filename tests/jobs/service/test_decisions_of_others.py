@@ -11,11 +11,10 @@ from jobs.service import review
 from jobs.service.desk import Desk
 from jobs.service.others import Others
 from jobs.service.reservations import Reservations
-from jobs.service.state import Current
 from pipeline.objects import pod_of
 from rules.policy import Policy
 from rules.running import expected_by
-from rules.view import View
+from tests.support.service import Fixed
 from tests.support.service import review as reviewed
 from tests.support.worlds import NOW, World, node, pod, running
 
@@ -25,20 +24,11 @@ WORLD = World(
 )
 
 
-class Fixed:
-    """A state that never changes."""
-
-    cluster = "c1"
-
-    def __init__(self, view: View) -> None:
-        self.current: Current[View] = Current(WORLD.snapshot(), view, NOW, 0)
-
-
 def admitted(number: int) -> dict:
     """The pod as it is after the first replica's patch, without a node yet."""
     manifest = pod("hello", requests={"cpu": "1"})
     uid = f"{number:08d}-0000-4000-8000-000000000000"
-    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), now=lambda: NOW)
+    desk = Desk(Fixed(WORLD), POLICY, Reservations(), now=lambda: NOW)
     request = review.decode(msgspec.json.encode(reviewed(manifest, uid=uid, namespace="ow"))).request
     response = json.loads(desk.decide(request, NOW, dry_run=False).answer(uid))["response"]
     patched: dict = jsonpatch.apply_patch(manifest, json.loads(base64.b64decode(response["patch"])))
@@ -80,7 +70,7 @@ def test_it_counts_no_more_once_it_has_a_node_or_is_gone(others: Others, book: R
 
 def test_ones_own_decision_stays_where_it_was_expected(others: Others, book: Reservations) -> None:
     manifest = admitted(1)
-    desk = Desk(Fixed(WORLD.view()), POLICY, book, now=lambda: NOW)
+    desk = Desk(Fixed(WORLD), POLICY, book, now=lambda: NOW)
     uid = manifest["metadata"]["annotations"]["colocation.internal/decision"]
     bare = pod("hello", requests={"cpu": "1"})
     request = review.decode(msgspec.json.encode(reviewed(bare, uid=uid, namespace="ow"))).request

@@ -17,7 +17,6 @@ from jobs.service.counts import Tally
 from jobs.service.desk import Desk
 from jobs.service.prepared import PLACE
 from jobs.service.reservations import Reservations
-from jobs.service.state import Current
 from pipeline.objects import pod_of
 from pipeline.records import PodSelection, Requirement
 from rules.changes import Changes, updated
@@ -25,7 +24,8 @@ from rules.labels import label_value
 from rules.policy import Policy
 from rules.recommend import recommend
 from rules.request import from_pod
-from rules.view import View, prepare
+from rules.view import prepare
+from tests.support.service import Fixed
 from tests.support.service import review as reviewed
 from tests.support.worlds import NOW, World, critical, flow, node, running
 
@@ -48,18 +48,6 @@ WORLD = World(
     load={"n0": 0.1, "n3": 0.7},
 )
 OWN = "colocation.internal"
-
-
-class Fixed:
-    """A state with one view at a time."""
-
-    cluster = "c1"
-
-    def __init__(self, view: View) -> None:
-        self.current: Current[View] = Current(WORLD.snapshot(), view, NOW, 0)
-
-    def show(self, view: View) -> None:
-        self.current = replace(self.current, view=view)
 
 
 SPEC = st.fixed_dictionaries(
@@ -126,7 +114,7 @@ def given_patch(answer: bytes) -> list[Any]:
 @settings(max_examples=150, deadline=None)
 @given(histories())
 def test_each_pod_gets_the_answer_that_is_worked_out_for_it_alone(steps):
-    state = Fixed(WORLD.view())
+    state = Fixed(WORLD)
     desk = Desk(state, POLICY, Reservations(), deadline=60.0, now=lambda: NOW)
     for number, step in enumerate(steps):
         if step is None:
@@ -160,7 +148,7 @@ def _hello() -> dict[str, Any]:
 )
 def test_null_and_not_there_are_not_alike(field):
     """A patch replaces what is null and adds what is missing: one prepared for the other would not apply."""
-    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), now=lambda: NOW)
+    desk = Desk(Fixed(WORLD), POLICY, Reservations(), now=lambda: NOW)
     bare, null = _hello(), _hello()
     null["spec"][field] = None
     results = [
@@ -176,7 +164,7 @@ def test_a_burst_of_fifty_pods_does_not_all_go_to_one_node():
     requests = {"requests": {"cpu": "250m"}}
     pod = _hello() | {"spec": {"containers": [{"name": "c", "resources": requests}]}}
     book = Reservations()
-    desk = Desk(Fixed(replace(WORLD, load={}).view()), POLICY, book, now=lambda: NOW)
+    desk = Desk(Fixed(replace(WORLD, load={})), POLICY, book, now=lambda: NOW)
     for number in range(50):
         desk.decide(asked(pod, "ow", number), NOW, dry_run=False)
     by_node = dict.fromkeys(("n0", "n1", "n2", "n3"), 0)
@@ -188,7 +176,7 @@ def test_a_burst_of_fifty_pods_does_not_all_go_to_one_node():
 
 @pytest.mark.parametrize("uid", ["u-1", 'odd "uid"', "é" * 36, "00000000-0000-4000-8000-000000000000"])
 def test_whatever_the_uid_is_the_answer_and_the_annotation_bear_it(uid):
-    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), now=lambda: NOW)
+    desk = Desk(Fixed(WORLD), POLICY, Reservations(), now=lambda: NOW)
     request = msgspec.structs.replace(asked(_hello(), "ow", 1), uid=uid)
     answer = desk.decide(request, NOW, dry_run=True).answer(uid)
     assert json.loads(answer)["response"]["uid"] == uid
@@ -201,7 +189,7 @@ def test_whatever_the_uid_is_the_answer_and_the_annotation_bear_it(uid):
 )
 def test_pods_started_ahead_of_any_function_get_no_patch_and_are_counted(name, cause):
     pod = {"metadata": {"name": name, "labels": {"user-action-pod": "true"}}, "spec": {"containers": []}}
-    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), now=lambda: NOW)
+    desk = Desk(Fixed(WORLD), POLICY, Reservations(), now=lambda: NOW)
     decided = desk.decide(asked(pod, "ow", 1), NOW, dry_run=False)
     assert decided.reason == cause
     assert (decided.kept.outcome == "left_alone") is (cause == "prewarm")
@@ -214,7 +202,7 @@ def test_the_prefix_of_own_labels_and_annotations_is_configurable():
     view = prepare(
         snapshot, "c1", NOW, nodes=WORLD.nodes, pods=WORLD.pods, label_prefix=policy.label_prefix,
     )  # fmt: skip
-    desk = Desk(Fixed(view), policy, Reservations(), now=lambda: NOW)
+    desk = Desk(Fixed(WORLD, view), policy, Reservations(), now=lambda: NOW)
     pod = _hello()
     pod["metadata"]["labels"]["advice.example.org/function"] = "forged"
     patched = jsonpatch.apply_patch(pod, given_patch(desk.decide(asked(pod, "ow", 1), NOW, dry_run=True).answer("u")))
@@ -226,7 +214,7 @@ def test_the_prefix_of_own_labels_and_annotations_is_configurable():
 
 def test_an_answer_without_all_rules_is_for_its_pod_alone_and_counted():
     tally = Tally()
-    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), left_out=tally.without, deadline=60.0, now=lambda: NOW)
+    desk = Desk(Fixed(WORLD), POLICY, Reservations(), left_out=tally.without, deadline=60.0, now=lambda: NOW)
     patient, desk._in_turn = desk._in_turn, InTurn(tally.without, seconds=0.0)
     hurried = [desk.decide(asked(_hello(), "ow", number), NOW, dry_run=True) for number in range(2)]
     assert tally.left_out["interference", "deadline"] == 2
@@ -243,7 +231,7 @@ def test_an_answer_without_all_rules_is_for_its_pod_alone_and_counted():
 def test_a_pod_that_holds_the_placeholder_itself_is_decided_alone():
     pod = _hello()
     pod["metadata"]["annotations"] = {"workflow": PLACE}
-    desk = Desk(Fixed(WORLD.view()), POLICY, Reservations(), now=lambda: NOW)
+    desk = Desk(Fixed(WORLD), POLICY, Reservations(), now=lambda: NOW)
     decided = desk.decide(asked(pod, "ow", 1), NOW, dry_run=True)
     metadata = jsonpatch.apply_patch(pod, given_patch(decided.answer("u")))["metadata"]
     assert metadata["annotations"]["workflow"] == PLACE
@@ -252,7 +240,7 @@ def test_a_pod_that_holds_the_placeholder_itself_is_decided_alone():
 
 def burst(mode: str = "prefer") -> tuple[Desk, list[dict[str, Any]]]:
     """A desk, and pods as they were after their first review, of a burst that fills node after node."""
-    desk = Desk(Fixed(WORLD.view()), replace(POLICY, mode=mode), Reservations(), now=lambda: NOW)
+    desk = Desk(Fixed(WORLD), replace(POLICY, mode=mode), Reservations(), now=lambda: NOW)
     pod = _hello() | {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}}
     reviews = [asked(pod, "ow", number) for number in range(30)]
     answers = [given_patch(desk.decide(each, NOW, dry_run=False).answer(each.uid)) for each in reviews]

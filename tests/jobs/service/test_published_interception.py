@@ -13,24 +13,13 @@ from jobs.service.counts import Tally
 from jobs.service.decide import Decided
 from jobs.service.desk import Desk
 from jobs.service.reservations import Reservations
-from jobs.service.state import Current
 from rules.policy import Policy
-from rules.view import View
-from tests.support.service import review
+from tests.support.service import Fixed, review
 from tests.support.worlds import NOW, World, critical, flow, node, of_workflow
 
 WORLD = World(
     [node("A", {"gpu": "yes"}), node("B")], workflows=[flow(critical("hello", extraResources={"gpu": True}))]
 )
-
-
-class Fixed:
-    """A state that never changes."""
-
-    cluster = "c1"
-
-    def __init__(self, view: View) -> None:
-        self.current: Current[View] = Current(WORLD.snapshot(), view, NOW, 0)
 
 
 class Webhook:
@@ -39,7 +28,7 @@ class Webhook:
     def __init__(self, now: datetime = NOW) -> None:
         self.decided: list[Decided] = []
         self.tally = Tally()
-        desk = Desk(Fixed(WORLD.view()), Policy(mode="prefer"), Reservations(), now=lambda: now)  # type: ignore[arg-type]
+        desk = Desk(Fixed(WORLD), Policy(mode="prefer"), Reservations(), now=lambda: now)  # type: ignore[arg-type]
         self._admission = Admission(desk.decide, self._keep, self.tally, lambda: now)
 
     def _keep(self, decided: Decided) -> bool:

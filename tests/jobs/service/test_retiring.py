@@ -1,6 +1,5 @@
 """What former views and answers leave behind is freed in bits, and nothing that is still in use."""
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,12 +9,13 @@ from jobs.service import review
 from jobs.service.desk import Desk
 from jobs.service.reservations import Reservations
 from jobs.service.retiring import Retiring
-from jobs.service.state import Current, State
+from jobs.service.state import State
 from rules.changes import Changes, updated
 from rules.policy import Policy
 from rules.running import Reservation
 from rules.view import View
 from rules.warm import warm
+from tests.support.service import Fixed
 from tests.support.service import review as reviewed
 from tests.support.worlds import NOW, World, node, running
 
@@ -27,18 +27,6 @@ WORLD = World(
 )
 POLICY = Policy(mode="prefer")
 POD = {"metadata": {"name": "x", "labels": {"openwhisk/action": "hello"}}, "spec": {"containers": []}}
-
-
-class Fixed:
-    """A state with one view at a time."""
-
-    cluster = "c1"
-
-    def __init__(self, view: View) -> None:
-        self.current: Current[View] = Current(WORLD.snapshot(), view, NOW, 0)
-
-    def show(self, view: View) -> None:
-        self.current = replace(self.current, view=view)
 
 
 def asked(number: int) -> review.AdmissionRequest:
@@ -88,7 +76,7 @@ def test_no_bit_is_so_large_that_others_have_to_wait() -> None:
 
 def test_a_view_whose_results_are_gone_answers_as_before() -> None:
     view, retiring = WORLD.view(), Retiring(pause=lambda _: None)
-    desks = [Desk(Fixed(view), POLICY, Reservations(), now=lambda: NOW) for _ in range(2)]  # type: ignore[arg-type]
+    desks = [Desk(Fixed(WORLD, view), POLICY, Reservations(), now=lambda: NOW) for _ in range(2)]  # type: ignore[arg-type]
     first = desks[0].decide(asked(1), NOW, dry_run=True)
     retiring.view(view, WORLD.view())
     retiring.work()
@@ -97,7 +85,7 @@ def test_a_view_whose_results_are_gone_answers_as_before() -> None:
 
 
 def test_the_desk_hands_over_the_answers_of_a_former_view() -> None:
-    state, gone = Fixed(WORLD.view()), []
+    state, gone = Fixed(WORLD), []
     desk = Desk(state, POLICY, Reservations(), now=lambda: NOW, retire=gone.append)  # type: ignore[arg-type]
     desk.decide(asked(1), NOW, dry_run=True)
     gone.clear()
