@@ -14,9 +14,9 @@ import structlog
 
 from featurestore.store import published, queries
 from featurestore.store.duck import Store
-from jobs import clocks, permissions, wire
+from jobs import clocks, peers, permissions, wire
 from jobs.config import ClusterSettings, Settings
-from jobs.finding import Finding, Verdict
+from jobs.finding import FIXES, Finding, Verdict
 from pipeline.clients.prometheus import PrometheusClient
 from pipeline.collectors import nodes, placements, regions, usage_nodes, usage_pods, workflows
 from pipeline.columns import METRICS
@@ -33,20 +33,6 @@ class Usage(TypedDict):
     step: timedelta
     queries: Mapping[str, str]
     match: str
-
-
-#: What to do about a source's error, by the stable word of its reason.
-_FIXES = {
-    "timeout": "check that the address is right and reachable from here, or raise timeout",
-    "connection": "check the address, the port and that the server runs",
-    "tls": "name the server's authority in ca_file",
-    "status_401": "give a valid key or token",
-    "status_403": "give a key or token that may read this",
-    "status_404": "check the address: no such API there",
-    "not_json": "check the address: something else than the API answers there",
-    "empty": "check that the exporter is scraped and that the query's labels match, or replace the query",
-    "bad_query": "correct the configured query",
-}
 
 
 #: HTTP's dates are whole seconds.
@@ -68,6 +54,7 @@ def examine(settings: Settings, now: datetime, clock: clocks.Clock = _utc_now) -
     for cluster in settings.clusters:
         for source, check in _SOURCES.items():
             yield from _guarded(cluster.name, source, partial(check, settings, cluster, now, clock))
+    yield from peers.examine(settings)
     if not settings.clusters:
         yield Finding("", "settings", "clusters", "failed", "none is configured", "name one as [[clusters]]")
 
@@ -76,7 +63,7 @@ def _guarded(cluster: str, source: str, check: Callable[[], Iterator[Finding]]) 
     try:
         yield from check()
     except SourceError as error:
-        yield Finding(cluster, source, "reach", "failed", str(error), _FIXES.get(error.reason, "see the message"))
+        yield Finding(cluster, source, "reach", "failed", str(error), FIXES.get(error.reason, "see the message"))
     except ColocationError as error:
         yield Finding(cluster, source, "settings", "failed", str(error), "correct the setting")
     except Exception as error:  # a fault of ours in one check must not cost the others
@@ -85,9 +72,13 @@ def _guarded(cluster: str, source: str, check: Callable[[], Iterator[Finding]]) 
 
 
 def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
-    store = Store(settings.store.path, settings.store.deadline)
+    """Look at the files; a replica has no history, and its snapshot from its writer."""
+    store, replica = Store(settings.store.path, settings.store.deadline), settings.replica.writer is not None
+    renew = "see the writer below" if replica else "run colocate learn"
     try:
-        if not settings.store.path.exists():
+        if replica:
+            pass
+        elif not settings.store.path.exists():
             yield Finding("", "store", "history", "warning", f"{store.path}: not there yet", "run colocate collect")
         else:
             for row in store.read(queries.health).to_pylist():
@@ -102,11 +93,9 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
             age = now - published.load(snapshot).created
             stale = age > settings.advice.stale_after
             said = f"{snapshot}: {age.total_seconds() / 60:.0f} minutes old"
-            yield Finding(
-                "", "store", "snapshot", "warning" if stale else "ok", said, "run colocate learn" if stale else ""
-            )
+            yield Finding("", "store", "snapshot", "warning" if stale else "ok", said, renew if stale else "")
         else:
-            yield Finding("", "store", "snapshot", "warning", f"{snapshot}: not there yet", "run colocate learn")
+            yield Finding("", "store", "snapshot", "warning", f"{snapshot}: not there yet", renew)
     except ColocationError as error:
         yield Finding("", "store", "file", "failed", str(error), "correct store.path, or wait for the other process")
 
@@ -165,7 +154,7 @@ def _listed(cluster: str, name: str, check: Callable[[], Batch], seen: _Seen) ->
     try:
         batch = check()
     except SourceError as error:
-        fix = _FIXES.get(error.reason, "see the message")
+        fix = FIXES.get(error.reason, "see the message")
         if error.reason == "status_403":
             fix = f"allow this account to list {name} (deploy/ has the roles)"
         yield Finding(cluster, "kubernetes", f"list {name}", "failed", str(error), fix)
@@ -262,7 +251,7 @@ def _metrics(cluster: str, scope: str, collect: Callable[[], Batch]) -> Iterator
     try:
         batch = collect()
     except SourceError as error:
-        fix = _FIXES.get(error.reason, "see the message")
+        fix = FIXES.get(error.reason, "see the message")
         yield Finding(cluster, "prometheus", f"{scope} usage", "failed", str(error), fix)
         return
     counted = {}
@@ -270,7 +259,7 @@ def _metrics(cluster: str, scope: str, collect: Callable[[], Batch]) -> Iterator
         grouped = batch.rows.group_by("metric").aggregate([("name", "count_distinct")])
         counted = dict(zip(grouped["metric"].to_pylist(), grouped["name_count_distinct"].to_pylist(), strict=True))
     for failure in batch.failures:
-        fix = _FIXES.get(failure.reason, "see the message")
+        fix = FIXES.get(failure.reason, "see the message")
         yield Finding(cluster, "prometheus", f"{scope} usage", "failed", str(failure), fix)
     for metric in METRICS[scope]:
         found = counted.get(metric, 0)
@@ -305,7 +294,7 @@ def _openwhisk(settings: Settings, cluster: ClusterSettings, now: datetime, cloc
         except ColocationError as error:
             reason = error.reason if isinstance(error, SourceError) else ""
             yield Finding(
-                cluster.name, "openwhisk", check, "failed", str(error), _FIXES.get(reason, "see the message")
+                cluster.name, "openwhisk", check, "failed", str(error), FIXES.get(reason, "see the message")
             )
             continue
         fix = "" if count else "nothing ran; if something did, look at the clock below"

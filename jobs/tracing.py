@@ -5,9 +5,10 @@ outcomes, never what a request or an answer held. Spans are sent by a thread of 
 takes them.
 """
 
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from jobs.config import TraceSettings
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
+    import httpx
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span, Tracer
 
@@ -39,6 +41,33 @@ def check(settings: TraceSettings) -> None:
         raise BadInput(f"trace.ca_file: {settings.ca_file}: no such file")
 
 
+def url(endpoint: str) -> str:
+    """Return where the traces for *endpoint* are posted to."""
+    return endpoint.rstrip("/") + _PATH
+
+
+def connect(settings: TraceSettings) -> "httpx.Client":
+    """Connect as spans are sent, to look whether they are taken; raises `BadInput` as `check` does."""
+    import httpx
+
+    check(settings)
+    try:
+        verify = True if settings.ca_file is None else ssl.create_default_context(cafile=settings.ca_file)
+    except OSError:
+        raise BadInput(f"trace.ca_file: {settings.ca_file}: no certificates") from None
+    return httpx.Client(headers=_headers(settings), verify=verify, timeout=settings.timeout.total_seconds())
+
+
+def probe(at: str) -> "Callable[[httpx.Client], AbstractContextManager[httpx.Response]]":
+    """Return what posts a batch of no spans to *at*: as protocol buffers that is no bytes."""
+    kind = {"Content-Type": "application/x-protobuf"}
+    return lambda client: client.stream("POST", at, content=b"", headers=kind)
+
+
+def _headers(settings: TraceSettings) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in settings.headers.items()}
+
+
 def start(settings: TraceSettings, part: str) -> None:
     """Trace this process as *part* of the product, where *settings* ask for it; raises `BadInput` where they cannot
     be met."""
@@ -53,8 +82,8 @@ def start(settings: TraceSettings, part: str) -> None:
     from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 
     exporter = OTLPSpanExporter(
-        endpoint=settings.endpoint.rstrip("/") + _PATH,
-        headers={name: value.get_secret_value() for name, value in settings.headers.items()},
+        endpoint=url(settings.endpoint),
+        headers=_headers(settings),
         certificate_file=None if settings.ca_file is None else str(settings.ca_file),
         timeout=settings.timeout.total_seconds(),
     )

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from jobs.config.values import File, Group, Span
+from jobs.config.values import File, Group, Headers, Span
 
 
 class ServeSettings(Group):
@@ -72,7 +72,7 @@ class TraceSettings(Group):
         description="base URL that takes OpenTelemetry traces by OTLP over HTTP, such as http://collector:4318; "
         "needs the extra `otel`",
     )
-    headers: dict[str, SecretStr] = Field(default_factory=dict, description="extra headers, such as Authorization")
+    headers: Headers = Field(default_factory=dict, description="extra headers, such as Authorization")
     ca_file: File | None = Field(None, description="CA certificates to verify it with")
     ratio: float = Field(
         1.0, ge=0, le=1, description="share of traces that are kept, where the caller has not decided that already"

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from pydantic import Field, SecretStr, model_validator
 
-from jobs.config.values import File, Group, Span
+from jobs.config.values import File, Group, Headers, Span
 
 
 class KubernetesSettings(Group):
@@ -33,7 +33,7 @@ class PrometheusSettings(Group):
     password: SecretStr | None = Field(None, description="basic auth password")
     ca_file: File | None = Field(None, description="CA certificates to verify the server with")
     insecure: bool = Field(False, description="do not verify the server's certificate")
-    headers: dict[str, SecretStr] = Field(default_factory=dict, description="extra headers, such as X-Scope-OrgID")
+    headers: Headers = Field(default_factory=dict, description="extra headers, such as X-Scope-OrgID")
     replica_labels: tuple[str, ...] = Field(
         ("replica", "prometheus_replica", "__replica__"),
         description="labels that differ between replicas of one server",

@@ -1,11 +1,11 @@
-"""The forms that settings are given in: spans of time, files, names of labels."""
+"""The forms that settings are given in: spans of time, files, headers, names of labels."""
 
 import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -43,6 +43,21 @@ def _nameable(value: Path) -> Path:
 
 
 File = Annotated[Path, AfterValidator(_nameable)]
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def _sendable(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name, secret in value.items():
+        given = secret.get_secret_value()
+        if not _HEADER.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header")
+        if not (given.isascii() and given.isprintable() and given == given.strip()):
+            raise ValueError(f"{name}: the value is not one line of plain characters")
+    return value
+
+
+Headers = Annotated[dict[str, SecretStr], AfterValidator(_sendable)]
 
 #: What a label's key, and the domain before its slash, look like.
 LABEL = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"

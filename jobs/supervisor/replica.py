@@ -8,8 +8,7 @@ wait on disk.
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from threading import Lock
@@ -85,7 +84,7 @@ class Replica:
 
     def _fetch(self, what: str, take: Callable[[httpx.Response, str], None], known: str) -> None:
         headers = {"If-None-Match": f'"{known}"'} if known else {}
-        with self._client() as client, client.stream("GET", self._url + what, headers=headers) as answer:
+        with connect(self._settings) as client, client.stream("GET", self._url + what, headers=headers) as answer:
             if answer.status_code == 304:
                 self._counted(what, "unchanged")
             elif what == "snapshot" and answer.status_code == 404:
@@ -126,7 +125,7 @@ class Replica:
         files = handed.waiting(self._spool)
         if not files:
             return
-        with self._client() as client:
+        with connect(self._settings) as client:
             for path in files:
                 for batch in handed.batches(path, _BATCH):
                     with client.stream("POST", self._url + "decisions", content=batch) as answer:
@@ -160,16 +159,17 @@ class Replica:
             self._status.handed_back += handed_back
             self._status.lost += lost
 
-    @contextmanager
-    def _client(self) -> Iterator[httpx.Client]:
-        """Connect anew: token and CA may have been renewed meanwhile."""
-        settings = self._settings
+
+def connect(settings: ReplicaSettings) -> httpx.Client:
+    """Connect anew: token and CA may have been renewed meanwhile; raises `BadInput` where they cannot be used."""
+    headers = _authorization(settings)
+    try:
         verify = ssl.create_default_context(cafile=settings.ca_file) if settings.ca_file is not None else True
-        timeout = settings.timeout.total_seconds()
-        with httpx.Client(
-            headers=_authorization(settings), verify=verify, timeout=timeout, trust_env=False
-        ) as client:
-            yield client
+    except ssl.SSLError:
+        raise BadInput(f"replica.ca_file: {settings.ca_file}: no certificates") from None
+    except OSError as error:
+        raise BadInput(f"replica.ca_file: {settings.ca_file}: {error.strerror}") from None
+    return httpx.Client(headers=headers, verify=verify, timeout=settings.timeout.total_seconds(), trust_env=False)
 
 
 def _authorization(settings: ReplicaSettings) -> dict[str, str]:
@@ -179,6 +179,9 @@ def _authorization(settings: ReplicaSettings) -> dict[str, str]:
             token = settings.token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"replica.token_file: {settings.token_file}: {error}") from None
+    if not (token.isascii() and token.isprintable()):
+        where = "token" if settings.token_file is None else f"token_file: {settings.token_file}"
+        raise BadInput(f"replica.{where}: not one line of plain characters")
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
