@@ -84,9 +84,11 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
             for row in store.read(queries.health).to_pylist():
                 late = row["watermark"] is not None and now - row["watermark"] > timedelta(hours=1)
                 verdict: Verdict = "ok" if row["outcome"] == "ok" and not late else "warning"
-                known = f"known up to {row['watermark']:%Y-%m-%d %H:%M} UTC" if row["watermark"] else "nothing known"
-                said = f"last run {row['outcome'] or 'never'}, {row['rows_total']} rows, {known}"
-                fix = "" if verdict == "ok" else "see this source below, then run colocate collect"
+                said = f"last run {row['outcome'] or 'never'}, {row['rows_total']} rows"
+                if row["watermark"] is not None:
+                    said += f", known up to {row['watermark']:%Y-%m-%d %H:%M} UTC"
+                again = "run colocate learn" if row["source"] == "learn" else "see this source below"
+                fix = "" if verdict == "ok" else again
                 yield Finding(row["cluster"], row["source"], "history", verdict, said, fix)
         snapshot = settings.store.snapshot
         if snapshot.exists():

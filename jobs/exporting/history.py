@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featurestore.store.duck import Store
+from jobs.exporting.alone import alone
 from jobs.exporting.decided import Decisions, Outcomes
 from jobs.exporting.models import Latencies, Models
 from jobs.exporting.page import Page
@@ -21,6 +22,7 @@ from jobs.exporting.usage import Drives, Load, Sizes
 from pipeline.errors import BadInput
 
 _DAY = 86400
+_ENDING = ".openmetrics"
 
 #: When anything was known first and last; what lasts is written until the last word of the history.
 _BOUNDS = """
@@ -69,8 +71,8 @@ def export(
 
     It begins with the day (UTC) of *since*, or of the oldest record, and ends at *until*, or with the newest record.
 
-    Raises `BadInput` where there is no history or *directory* cannot be written. *told* hears of each file,
-    *progress* of how many of how many days are done.
+    Raises `BadInput` where there is no history, or *directory* cannot be written or is being written by another
+    export. *told* hears of each file, *progress* of how many of how many days are done.
     """
     if not store.path.exists():
         raise BadInput(f"{store.path}: no history yet (colocate collect)")
@@ -82,27 +84,26 @@ def export(
     begin = max(first, since.timestamp()) if since is not None else first
     begin = begin // _DAY * _DAY
     end = min(last, until.timestamp()) if until is not None else last
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{directory}: {error.strerror}") from error
     asked, written = parts(most), list[Written]()
     days = range(int(first // _DAY), int(-(-end // _DAY)))
-    for done, day in enumerate(days):
-        progress(done, len(days))
-        span = _span(day, begin, end, seconds)
-        page = Page()
-        for part in asked:  # days before *since* count, and are not written
-            part.add(store.read(partial(part.read, span=span)), span, page)
-        if span.since < begin or not page.samples:
-            continue
-        path = directory / f"{datetime.fromtimestamp(day * _DAY, UTC):%Y-%m-%d}.openmetrics"
-        try:
-            page.write(path)
-        except OSError as error:
-            raise BadInput(f"{path}: {error.strerror}") from error
-        written.append(Written(path, page.samples))
-        told(written[-1])
+    try:
+        with alone(directory), store.session() as held:
+            for left in directory.glob(f".*{_ENDING}"):  # of one that was killed
+                left.unlink(missing_ok=True)
+            for done, day in enumerate(days):
+                progress(done, len(days))
+                span = _span(day, begin, end, seconds)
+                page = Page()
+                for part in asked:  # days before *since* count, and are not written
+                    part.add(held.read(partial(part.read, span=span)), span, page)
+                if span.since < begin or not page.samples:
+                    continue
+                path = directory / f"{datetime.fromtimestamp(day * _DAY, UTC):%Y-%m-%d}{_ENDING}"
+                page.write(path)
+                written.append(Written(path, page.samples))
+                told(written[-1])
+    except OSError as error:
+        raise BadInput(f"{error.filename or directory}: {error.strerror}") from error
     progress(len(days), len(days))
     return written
 

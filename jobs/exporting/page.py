@@ -44,13 +44,16 @@ class Page:
     def write(self, path: Path) -> None:
         """Write the page aside and rename it to *path*."""
         aside = path.with_name(f".{path.name}")
-        with aside.open("w", encoding="utf-8") as file:
-            for _, (head, series) in sorted(self._families.items()):
-                file.write(head)
-                for key, runs in series.items():
-                    file.writelines(_lines(key, runs))
-            file.write("# EOF\n")
-        aside.replace(path)
+        try:
+            with aside.open("w", encoding="utf-8") as file:
+                for _, (head, series) in sorted(self._families.items()):
+                    file.write(head)
+                    for key, runs in series.items():
+                        file.writelines(_lines(key, runs))
+                file.write("# EOF\n")
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
 
     def _series(self, family: Metric) -> _Series:
         assert family.type in _KINDS, family.type

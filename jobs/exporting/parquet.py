@@ -5,7 +5,6 @@ written aside; when all of it is there it is renamed into its place. A run that 
 or as it is now. Days that the store does not have any more stay where they are.
 """
 
-import fcntl
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,12 +19,13 @@ from duckdb import DuckDBPyConnection
 from featurestore.exported import TABLES, partition
 from featurestore.store import tables, windows
 from featurestore.store.duck import Store, staging
+from jobs.exporting.alone import alone
 from pipeline.errors import BadInput
 from pipeline.records import Window
 
-#: Where days are written before they are renamed, what was there is kept until then, and one export keeps others out.
+#: Where days are written before they are renamed, and what was there is kept until then.
 #: Readers of Parquet leave names out that begin with a dot.
-_ASIDE, _BEFORE, _LOCK = ".writing", ".before", ".lock"
+_ASIDE, _BEFORE = ".writing", ".before"
 
 
 #: Tables without days are read as they are.
@@ -115,12 +115,7 @@ def _day(
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
     """Keep other exports out of *directory*, and mend what one that was killed has left."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / _LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BadInput(f"{directory}: another export writes there") from None
+    with alone(directory):
         before = directory / _BEFORE
         if before.is_dir():
             for old in before.iterdir():

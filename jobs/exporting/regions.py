@@ -44,7 +44,8 @@ class Regions:
         ).fetchall()
 
     def add(self, found: list[tuple[Any, ...]], span: Span, page: Page) -> None:
-        span.replay(found, self._ended, lambda step: page.add(regions.regions(self._table()), [step]))
+        if found or self._known:
+            span.replay(found, self._ended, lambda step: page.add(regions.regions(self._table()), [step]))
 
     def _ended(
         self, at: float, cluster: str, namespace: str, job: str, region: int, kind: str, sequence: int, took: float

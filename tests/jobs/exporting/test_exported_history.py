@@ -167,3 +167,21 @@ def test_no_history_and_a_bad_directory_are_told_in_a_line(
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="file"):
         export(store, tmp_path / "file", most=1, step=STEP)
+
+
+def test_two_exports_do_not_write_one_directory(store: Store, tmp_path: Path) -> None:
+    def again(_: object) -> None:
+        with pytest.raises(BadInput, match="another export writes there"):
+            export(store, tmp_path, most=1, step=STEP)
+
+    assert export(store, tmp_path, most=1, step=STEP, told=again)
+
+
+def test_a_file_that_cannot_be_put_in_place_is_named_and_leaves_nothing_half_written(
+    store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / ".2026-02-01.openmetrics").write_text("half of one that was killed")
+    (tmp_path / "2026-03-02.openmetrics").mkdir()
+    with pytest.raises(BadInput, match=r"2026-03-02\.openmetrics: Is a directory"):
+        export(store, tmp_path, most=1, step=STEP)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["2026-03-01.openmetrics", "2026-03-02.openmetrics"]

@@ -110,7 +110,7 @@ def test_exporting_again_changes_nothing(store: Store, exported: Path) -> None:
     before = contents(exported)
     export(store, exported)
     assert contents(exported) == before
-    assert [path.name for path in exported.iterdir() if path.name.startswith(".")] == [".lock"]
+    assert [path.name for path in exported.iterdir() if path.name.startswith(".")] == []
 
 
 def test_only_days_from_since_on_are_written_of_what_does_not_change(store: Store, tmp_path: Path) -> None:
