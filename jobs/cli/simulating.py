@@ -41,7 +41,9 @@ def simulate(
     """Replay recorded history under policies of placement, and show how much longer runs would have taken.
 
     The first part of the window is learned from, the second is replayed, by slowdowns learned from it alone or by a
-    given truth. Latencies are multiples of what a run takes alone on its best hardware.
+    given truth. Latencies are multiples of what a run takes alone on its best hardware; slowed is the share of runs
+    that took more than half as long again. Pods that never got a node are pending, those that waited for one delayed;
+    runs that no pod was there for are unserved, and not in the mean.
     """
     from jobs import simulating
 

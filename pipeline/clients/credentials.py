@@ -20,10 +20,13 @@ def configuration(kubeconfig: Path | None, context: str | None) -> Configuration
     found = Configuration()
     given = str(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG", "")
     in_cluster = not given and "KUBERNETES_SERVICE_HOST" in os.environ and _SERVICE_ACCOUNT.exists()
-    where = "in-cluster configuration" if in_cluster else given or str(Path.home() / ".kube" / "config")
+    where = "in-cluster configuration" if in_cluster else given or "~/.kube/config"
     try:
         if in_cluster:
             load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+        elif not any(_expanded(each).exists() for each in where.split(os.pathsep) if each):
+            fix = "clusters.kubernetes.kubeconfig or KUBECONFIG names one"
+            raise BadInput(f"{where}: no such kubeconfig ({fix})")
         else:
             load_kube_config(  # type: ignore[no-untyped-call]
                 where, context=context, client_configuration=found, persist_config=False
@@ -39,6 +42,13 @@ def configuration(kubeconfig: Path | None, context: str | None) -> Configuration
         # What the official loader runs into where a part of the file has another shape than it expects.
         raise BadInput(f"{where}: is no kubeconfig") from None
     return found
+
+
+def _expanded(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # a user without a home, as containers have them
+        return Path(name)
 
 
 def _harmless(message: str) -> str:

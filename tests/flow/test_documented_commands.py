@@ -1,13 +1,18 @@
 """Every command in the documentation is one that the command line takes; what can be answered here is run as well.
 
 What changes a cluster's stream jobs is run in `test_documented_changes`, and what needs runs whose nodes are certain
-in `test_simulating`; what stays up or changes the reader's shell is held against its parser alone.
+in `test_simulating`; completion is installed in a home of its own.
 """
 
 import json
+import os
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import typer
@@ -125,6 +130,20 @@ def test_json_holds_the_fields_that_are_documented(words: str, of: str, place: T
     fields = FIELDS[of]["--list" if "--list" in words else ""]
     assert rows
     assert {tuple(row) for row in rows} == {tuple(fields)}
+
+
+def test_completion_is_installed_in_the_shell_that_asks(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("colocate")
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-c", f"{shlex.quote(str(program))} --install-completion; exit $?"],
+        env=environment, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    [script] = re.findall(r"installed in (\S+)", done.stdout)
+    ask = f"source {shlex.quote(script)}; complete -p colocate"
+    asked = subprocess.run(["bash", "-c", ask], env=environment, capture_output=True, text=True, check=False)
+    assert asked.stdout.startswith("complete ")
 
 
 def test_most_of_the_documentation_is_run() -> None:

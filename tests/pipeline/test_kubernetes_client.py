@@ -1,6 +1,7 @@
 """The Kubernetes client against a server that misbehaves in every way that was met."""
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -255,6 +256,20 @@ class TestCredentials:
         self, server: KubeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
+        assert KubernetesClient().host == server.url
+
+    def test_a_kubeconfig_that_is_not_there_is_not_called_invalid(
+        self, server: KubeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        with pytest.raises(BadInput, match=r"~/\.kube/config: no such kubeconfig"):
+            KubernetesClient()
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr(os, "getuid", lambda: 2**31 - 3)  # whom no list of users has
+        with pytest.raises(BadInput, match=r"~/\.kube/config: no such kubeconfig"):
+            KubernetesClient()
+        monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}{os.pathsep}{server.kubeconfig(tmp_path)}")
         assert KubernetesClient().host == server.url
 
     def test_a_password_in_the_servers_address_is_not_shown(self, server: KubeServer, tmp_path: Path) -> None:
