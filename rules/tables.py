@@ -1,6 +1,6 @@
 """From the snapshot's Arrow tables to the view's columns, one cluster's rows of each."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.snapshot import Snapshot
+from featurestore.snapshot import rows as rows_of
 from pipeline.mangling import Index
 from pipeline.records import Node, Taint, Workflow
 from rules.candidates import Ids
@@ -35,6 +36,10 @@ _LABELS = msgspec.json.Decoder(dict[str, str])
 _AMOUNTS = msgspec.json.Decoder(dict[str, float])
 _TAINTS = msgspec.json.Decoder(tuple[Taint, ...])
 _USABLE = ("observed", "predicted")
+_NODE: Final = (
+    *("node", "node_type", "labels", "taints", "allocatable", "schedulable", "ready"),
+    *("gpu_count", "gpu_model", "disk_type", "network_bytes_per_s"),
+)
 _PART: Final = 250
 _V = TypeVar("_V", bound=np.generic)
 
@@ -50,7 +55,7 @@ def of_cluster(snapshot: Snapshot, cluster: str) -> dict[str, pa.Table]:
 
 def nodes(table: pa.Table) -> list[Node]:
     """Read nodes as the snapshot saw them; addresses, conditions and capacity are not kept there."""
-    return [_node(row) for part in _parts(table) for row in part.to_pylist()]
+    return [_node(row) for row in rows_of(table, _NODE)]
 
 
 def _node(row: Mapping[str, Any]) -> Node:
@@ -72,11 +77,6 @@ def _node(row: Mapping[str, Any]) -> Node:
         disk_type=row["disk_type"] or "",
         network_bytes_per_s=row["network_bytes_per_s"],
     )
-
-
-def _parts(table: pa.Table) -> Iterator[pa.Table]:
-    """Yield a few hundred rows at a time: making Python's values of more at once would stop all other threads."""
-    return (table.slice(first, _PART) for first in range(0, len(table), _PART))
 
 
 def used(table: pa.Table) -> dict[str, tuple[float, float]]:

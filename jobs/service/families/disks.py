@@ -11,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from featurestore.snapshot import Snapshot
+from featurestore.snapshot import rows as rows_of
 from jobs.service.families.counted import gauge
 
 
@@ -30,14 +31,14 @@ _decoder = msgspec.json.Decoder(_Document)
 
 def disks(snapshot: Snapshot, most: int) -> Iterator[Metric]:
     """Yield sums by class, and the *most* busiest drives of *snapshot*."""
-    yield busy(snapshot["drives"].sort_by([("busy_ratio", "descending")]).slice(0, most).to_pylist())
+    yield busy(rows_of(snapshot["drives"].sort_by([("busy_ratio", "descending")]).slice(0, most)))
     drives: Counter[tuple[str, ...]] = Counter()
     held: Counter[tuple[str, ...]] = Counter()
     sizes: Counter[tuple[str, ...]] = Counter()
     free: Counter[tuple[str, ...]] = Counter()
     waiting: Counter[tuple[str, ...]] = Counter()
     table = snapshot["disks"].select(["cluster", "kind", "document"])
-    for row in table.filter(pc.is_in(table["kind"].cast("string"), value_set=_KINDS)).to_pylist():
+    for row in rows_of(table.filter(pc.is_in(table["kind"].cast("string"), value_set=_KINDS))):
         cluster, kind = row["cluster"], row["kind"]
         found = _decoder.decode(row["document"])
         if kind == "Drive":

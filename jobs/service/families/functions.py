@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from featurestore.snapshot import Snapshot
+from featurestore.snapshot import rows as rows_of
 from jobs.service.families.counted import gauges
 
 _BY = ("cluster", "function")
@@ -31,13 +32,17 @@ def functions(snapshot: Snapshot, most: int) -> Iterator[Metric]:
     """Yield profiles, classes and latency by node type of the *most* active functions of *snapshot*."""
     rows = snapshot["functions"].filter(pc.equal(snapshot["functions"]["node_type"].cast("string"), ""))
     ranked = rows.sort_by([("activations", "descending"), ("function", "ascending")])
-    shown = ranked.slice(0, most).to_pylist()
+    shown = list(rows_of(ranked.slice(0, most), [*_BY, *_CLASSES, *(column for column, _, _ in _USE)]))
     yield from profiles(shown)
     names = {(row["cluster"], row["function"]) for row in shown}
     table = snapshot["latencies"]
     wanted = pc.is_in(table["function"].cast("string"), value_set=pa.array([name for _, name in names], pa.string()))
     table = table.filter(pc.and_(wanted, pc.equal(table["node"].cast("string"), "")))
-    yield latencies(row for row in table.to_pylist() if (row["cluster"], row["function"]) in names)
+    yield latencies(
+        row
+        for row in rows_of(table, [*_BY, "node_type", *(column for column, _ in _QUANTILES)])
+        if (row["cluster"], row["function"]) in names
+    )
 
 
 def profiles(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from featurestore.snapshot import Snapshot
+from featurestore.snapshot import Snapshot, rows
 from jobs.service.families.counted import gauge, gauges
 
 _BY = ("cluster", "node")
@@ -24,16 +24,16 @@ _FACTS = (
 def nodes(snapshot: Snapshot) -> Iterator[Metric]:
     """Yield use and size of each node of *snapshot*, its running activations, and the nodes by type and state."""
     columns = ["node_type", "ready", "schedulable", *(column for column, _, _ in _FACTS)]
-    rows = snapshot["nodes"].select([*_BY, *columns]).to_pylist()
-    yield from load(rows)
+    known = list(rows(snapshot["nodes"], [*_BY, *columns]))
+    yield from load(known)
     yield running(snapshot)
-    yield counted(Counter((row["cluster"], row["node_type"] or "", state(row)) for row in rows))
+    yield counted(Counter((row["cluster"], row["node_type"] or "", state(row)) for row in known))
 
 
 def running(snapshot: Snapshot) -> Metric:
     """Return how many activations of any function run at once on each node."""
-    rows = snapshot["busyness"].group_by([*_BY]).aggregate([("running", "sum")]).to_pylist()
-    found: dict[tuple[str, ...], float] = {(row["cluster"], row["node"]): row["running_sum"] for row in rows}
+    summed = rows(snapshot["busyness"].group_by([*_BY]).aggregate([("running", "sum")]))
+    found: dict[tuple[str, ...], float] = {(row["cluster"], row["node"]): row["running_sum"] for row in summed}
     return gauge(
         "colocation_node_running_activations",
         "Activations running at once on the node, mean of the last hour that was learned from",
@@ -47,9 +47,9 @@ def counted(states: Mapping[tuple[str, ...], float]) -> Metric:
     return gauge("colocation_nodes", "Nodes by type and state", ("cluster", "node_type", "state"), states)
 
 
-def load(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
-    """Yield use and size of the nodes of *rows*; a node without a measurement has no sample."""
-    yield from gauges(_FACTS, _BY, list(rows))
+def load(known: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    """Yield use and size of the nodes of *known*; a node without a measurement has no sample."""
+    yield from gauges(_FACTS, _BY, list(known))
 
 
 def state(row: Mapping[str, Any]) -> str:

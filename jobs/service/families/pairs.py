@@ -9,6 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from featurestore.snapshot import Snapshot
+from featurestore.snapshot import rows as rows_of
 from jobs.service.families.counted import gauges
 
 _TOLD = pa.array(["observed", "predicted"])
@@ -35,8 +36,9 @@ def pairs(snapshot: Snapshot, most: int) -> Iterator[Metric]:
 def strongest(table: pa.Table, most: int) -> Iterator[Metric]:
     """Yield slowdown (.25 = 25 % longer) and evidence of the *most* strongest pairs of *table*."""
     told = pc.is_in(table["status"].cast("string"), value_set=_TOLD)
+    columns = [*_BY, *(column for column, _, _ in _VALUES)]
     table = table.filter(pc.and_(told, pc.fill_null(pc.is_finite(table["slowdown"]), False)))
-    rows = table.sort_by([("slowdown", "descending")]).slice(0, most).to_pylist()
+    rows = list(rows_of(table.sort_by([("slowdown", "descending")]).slice(0, most), columns))
     yield from gauges(_VALUES, _BY, rows)
 
 
