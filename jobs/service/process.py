@@ -134,7 +134,7 @@ class Process:
             lambda: self.intents.current,
             volumes=disk_desk.volumes if disks is not None else None,
             retire=retiring.answers,
-            renewing=Renewing(),
+            renewing=Renewing(spent),
         )
         self._renewing = Periodic("renewing", _RENEWING, desk.renew)
         self.app = create_app(

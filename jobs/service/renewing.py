@@ -3,24 +3,37 @@
 Between two views only some pods have come and gone: what the former one said is at most a few seconds older than what
 the new one would say. It stands where all that was learned, the nodes and what is stated are the same, and where it
 holds no pod to anything.
+
+Renewing takes a twentieth of a core: it makes way for answers that are worked out while a pod waits. The oldest come
+first, so that as few as possible get too old to be given.
 """
 
+import heapq
 import time
 from collections import deque
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import count
 from typing import Final, TypeGuard
 
-from jobs.service.prepared import Prepared
+from jobs.service.prepared import Prepared, Spent
 from jobs.service.review import AdmissionRequest
 from rules.view import View
 
 #: An answer made from a view that is older than this is worked out before it is given.
 LONGEST: Final = timedelta(seconds=30)
-#: After each answer, of a millisecond or two, so many seconds nothing is done.
+#: After each answer nothing is done for so many times as long as was spent on answers since the last one, and for so
+#: many seconds at least, and at most.
+_REST: Final = 19.0
 _PAUSE: Final = 0.01
+_LONGEST: Final = 0.5
+#: So many answers are worked out in one go, which may take a second or two; closing waits for it.
+_BIT: Final = 20
 
 Answers = dict[tuple[object, ...], Prepared]
+#: The time of the view that an answer was made from, a number that tells equal ones apart, where the answer is, its
+#: key, a pod that it is for, and the view that it is to be made from.
+_Waiting = tuple[datetime, int, Answers, tuple[object, ...], AdmissionRequest, View]
 Prepare = Callable[[AdmissionRequest, View], Prepared]
 
 
@@ -45,11 +58,17 @@ def stands(former: Prepared | None, view: View) -> TypeGuard[Prepared]:
 
 
 class Renewing:
-    """Takes the pods whose answers are of a former view; `work` is for a thread of its own."""
+    """Takes the pods whose answers are of a former view; `work` is for a thread of its own.
 
-    def __init__(self, pause: Callable[[float], None] = time.sleep) -> None:
+    *spent* knows the seconds that answers took, all together.
+    """
+
+    def __init__(self, spent: Spent, pause: Callable[[float], None] = time.sleep) -> None:
+        self._spent = spent
         self._pause = pause
-        self._waiting: deque[tuple[Answers, tuple[object, ...], AdmissionRequest, View]] = deque()
+        self._number = count()
+        self._waiting: deque[_Waiting] = deque()
+        self._sorted: list[_Waiting] = []
         self._current: Answers = {}
 
     def follow(self, answers: Answers) -> None:
@@ -59,15 +78,30 @@ class Renewing:
 
     def later(self, key: tuple[object, ...], review: AdmissionRequest, view: View) -> None:
         """Work the answer to *key*, that of the pod of *review*, out anew from *view*."""
-        self._waiting.append((self._current, key, review, view))
+        answers = self._current
+        self._waiting.append((answers[key].view.at, next(self._number), answers, key, review, view))
 
     def work(self, prepare: Prepare) -> None:
-        """Renew what waits."""
-        while self._waiting:
-            answers, key, review, view = self._waiting.popleft()
-            if answers is not self._current:
-                continue
+        """Renew the oldest of what waits."""
+        paid = self._spent.seconds
+        for _ in range(_BIT):
+            if (oldest := self._oldest()) is None:
+                return
+            _, _, answers, key, review, view = oldest
             made = prepare(review, view)
             if not made.left_out:
                 answers[key] = made
-            self._pause(_PAUSE)
+            spent = self._spent.seconds
+            self._pause(min(max((spent - paid) * _REST, _PAUSE), _LONGEST))
+            paid = spent
+
+    def _oldest(self) -> _Waiting | None:
+        """Return the oldest answer that is still given, None where there is none."""
+        while self._waiting:
+            heapq.heappush(self._sorted, self._waiting.popleft())
+        while self._sorted:
+            oldest = heapq.heappop(self._sorted)
+            at, _, answers, key, _, _ = oldest
+            if answers is self._current and answers[key].view.at == at:
+                return oldest
+        return None

@@ -12,6 +12,7 @@ import pytest
 
 from jobs.service import review
 from jobs.service.desk import Desk
+from jobs.service.prepared import Spent
 from jobs.service.renewing import Renewing
 from jobs.service.reservations import Reservations
 from jobs.service.state import Current
@@ -47,7 +48,7 @@ class Shown:
     def __init__(self) -> None:
         self.current: Current[View] = Current(WORLD.snapshot(), WORLD.view(), NOW, 0)
         self.desk = Desk(
-            self, POLICY, Reservations(), now=lambda: NOW, renewing=Renewing(pause=lambda _: None)  # type: ignore[arg-type]
+            self, POLICY, Reservations(), now=lambda: NOW, renewing=Renewing(Spent(), pause=lambda _: None)  # type: ignore[arg-type]
         )  # fmt: skip
         self.asked = 0
 
@@ -152,3 +153,51 @@ def test_what_waited_for_a_former_view_is_not_worked_out_any_more() -> None:
     shown.desk._prepare = lambda review, view, at: made.append(view) or prepare(review, view, at)  # type: ignore[method-assign,assignment,func-returns-value]
     shown.desk.renew()
     assert made == []
+
+
+class Prepared:
+    """As much of an answer as renewing looks at."""
+
+    left_out = False
+
+    def __init__(self, at: int) -> None:
+        self.view = replace(WORLD.view(), at=NOW + timedelta(seconds=at))
+
+
+def waiting(spent: Spent, paused: list[float], ages: list[int]) -> tuple[Renewing, dict[tuple[object, ...], Any]]:
+    """Answers number 0, 1, ... of views at these seconds, all of which wait to be renewed."""
+    renewing = Renewing(spent, pause=paused.append)
+    answers: dict[tuple[object, ...], Any] = {(number,): Prepared(at) for number, at in enumerate(ages)}
+    renewing.follow(answers)
+    for number in range(len(ages)):
+        request = review.decode(msgspec.json.encode(reviewed(POD, uid=str(number)))).request
+        renewing.later((number,), request, WORLD.view())
+    return renewing, answers
+
+
+def test_the_oldest_answers_are_renewed_first_and_none_that_was_made_anew_meanwhile() -> None:
+    renewing, answers = waiting(Spent(), [], [3, 1, 2, 0])
+    answers[1,] = Prepared(9)
+    asked: list[str] = []
+
+    def prepare(request: review.AdmissionRequest, view: View) -> Any:
+        asked.append(request.uid)
+        return Prepared(20)
+
+    renewing.work(prepare)
+    assert asked == ["3", "2", "0"]
+    assert [made.view.at - NOW for made in answers.values()] == [timedelta(seconds=s) for s in (20, 9, 20, 20)]
+
+
+def test_renewing_takes_a_twentieth_of_the_time_and_rests_for_what_others_spend_on_answers_too() -> None:
+    paused: list[float] = []
+    spent = Spent()
+    renewing, _ = waiting(spent, paused, [0, 1, 2])
+    took = iter([0.002, 0.004, 0.0])
+
+    def prepare(review: Any, view: View) -> Any:
+        spent.seconds += next(took)
+        return Prepared(20)
+
+    renewing.work(prepare)
+    assert paused == pytest.approx([0.038, 0.076, 0.01])  # 19 times as long, and a hundredth of a second at least
