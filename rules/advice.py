@@ -184,7 +184,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """A number for each node (NaN: none) and the sentence that shows it: ``str.format`` with the number."""
+    """A number (NaN: none) for each of the nodes asked about, and the sentence that shows it: ``str.format``."""
 
     sentence: str
     values: npt.NDArray[np.float64]
@@ -195,8 +195,8 @@ class Advice:
     """One rule's answer to one request.
 
     *candidates* None allows every node. A set that is not *firm* gives way where too few nodes would remain; then
-    *otherwise* replaces *terms*. What is only shown, *reasons*, *measures* and *shown* (a part of the recommendation
-    that is the rule's own), is worked out when it is asked for: a pod does not wait for it.
+    *otherwise* replaces *terms*. What is only shown, *reasons*, *measures* of nodes by number, and *shown* (a part
+    of the recommendation that is the rule's own), is worked out when it is asked for: a pod does not wait for it.
     """
 
     rule: str
@@ -204,7 +204,7 @@ class Advice:
     scores: Scores | Sparse | None = None
     terms: tuple[Term, ...] = ()
     reasons: Callable[[], Iterable[Reason]] = tuple
-    measures: Callable[[], Iterable[Measure]] = tuple
+    measures: Callable[[npt.NDArray[np.intp]], Iterable[Measure]] = lambda nodes: ()
     firm: bool = True
     otherwise: tuple[Term, ...] = ()
     shown: Callable[[], Mapping[str, Any] | None] = lambda: None

@@ -5,12 +5,14 @@ representation of partition candidates: an allow or a deny list, whichever is sh
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from rules.memo import Memo
 
 Mask = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.int32]
@@ -119,12 +121,16 @@ class Combined:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shared:
-    """What opinions that many combinations have in common come to; *best* is as in `Combined`."""
+    """What opinions that many combinations have in common come to; *best* is as in `Combined`.
+
+    *memo* keeps *best* by group, for each order of the groups that was asked for.
+    """
 
     opinions: tuple[Opinion, ...]
     allowed: Mask
     scores: Scores
     best: npt.NDArray[np.intp]
+    memo: Memo = field(default_factory=Memo)
 
 
 def share(opinions: Iterable[Opinion], size: int) -> Shared:
@@ -172,27 +178,60 @@ def combine(opinions: Sequence[Opinion], size: int, remaining: int = 1, shared: 
             allowed, changed = narrowed, True
         elif len(one.candidates) < size:
             gave_way.append(one.rule)
-    scores = shared.scores.copy()
-    for one in sorted(opinions, key=lambda one: one.rule):
-        _add(scores, one.scores)
+    groups = _by_group(opinions)
     firm = [one for one in (*mine, *shared.opinions) if one.firm]
     emptied = _conflict(firm, size) if hopeless and size else ()
     best = shared.best[allowed[shared.best]] if changed else shared.best
+    for usual, of in groups:
+        often = best is shared.best and bool(shared.opinions) and len(usual) <= _FEW
+        best = _grouped(best, usual, of, shared if often else None)
+    scores = _summed(shared.scores, opinions, groups)
+    return Combined(allowed, scores, emptied, tuple(gave_way), _sorted(best, scores))
+
+
+#: So many groups have few orders: twenty-four.
+_FEW: Final = 4
+#: Scores of groups, and the group of each name.
+_Groups = list[tuple[Scores, Ids]]
+
+
+def _by_group(opinions: Iterable[Opinion]) -> _Groups:
+    """Return what all *opinions* together usually give to each group, for each way of grouping."""
     groups: dict[int, tuple[Scores, Ids]] = {}
     for one in opinions:
         if isinstance(one.scores, Sparse) and (of := one.scores.group_of) is not None:
             usual = np.asarray(one.scores.usual)
             groups[id(of)] = (usual + groups[id(of)][0] if id(of) in groups else usual, of)
-    for usual, of in groups.values():
-        best = _grouped(best, usual, of)
-    return Combined(allowed, scores, emptied, tuple(gave_way), _sorted(best, scores))
+    return list(groups.values())
 
 
-def _grouped(ids: npt.NDArray[np.intp], scores: Scores, group_of: Ids) -> npt.NDArray[np.intp]:
-    """Bring together the *ids* of each group, those of the highest score first: most are then where they belong."""
+def _summed(shared: Scores, opinions: Iterable[Opinion], groups: _Groups) -> Scores:
+    """Return the sum of all scores: whole numbers, so that it is exact in any order."""
+    scores = shared.copy() if not groups else shared
+    for usual, of in groups:
+        scores = scores + usual[of]
+    for one in sorted(opinions, key=lambda one: one.rule):
+        more = one.scores
+        if isinstance(more, Sparse) and more.group_of is not None:
+            scores[more.ids] += more.values - np.asarray(more.usual)[more.group_of[more.ids]]
+        else:
+            _add(scores, more)
+    return scores
+
+
+def _grouped(ids: npt.NDArray[np.intp], scores: Scores, group_of: Ids, shared: Shared | None) -> npt.NDArray[np.intp]:
+    """Bring together the *ids* of each group, those of the highest score first: most are then where they belong.
+
+    Where *ids* are the best of *shared*, that is kept.
+    """
     rank = np.empty(len(scores), dtype=np.uint16)  # of so few bits that sorting takes time by their number only
     rank[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
-    return ids[np.argsort(rank[group_of[ids]], kind="stable")]
+
+    def made() -> tuple[npt.NDArray[np.intp], Ids]:
+        return ids[np.argsort(rank[group_of[ids]], kind="stable")], group_of
+
+    # The groups are kept beside the result, so that no other ones can have the same identity.
+    return (shared.memo.once((id(group_of), rank.tobytes()), made) if shared is not None else made())[0]
 
 
 def _sorted(ids: npt.NDArray[np.intp], scores: Scores) -> npt.NDArray[np.intp]:

@@ -285,10 +285,11 @@ def _of_rules(advices: Iterable[Advice], hopeless: bool) -> Iterator[Reason]:
 def _ranked(view: View, advices: Iterable[Advice], combined: Combined, policy: Policy) -> tuple[RankedNode, ...]:
     best = combined.ranked(policy.ranked)
     told: list[list[str]] = [[] for _ in best]
-    for measure in (measure for advice in advices for measure in advice.measures()):
-        for sentences, value in zip(told, measure.values[best].tolist(), strict=True):
+    for measure in (measure for advice in advices for measure in advice.measures(best)):
+        said = measure.sentence.format
+        for sentences, value in zip(told, measure.values.tolist(), strict=True):
             if value == value:
-                sentences.append(measure.sentence.format(value))
+                sentences.append(said(value))
     scores = combined.scores[best].tolist()
     return tuple(
         RankedNode(view.nodes.names[node], shown(score), tuple(sentences))

@@ -8,6 +8,7 @@ For each node the first of these that is known:
    on the node or the type; where it was never alone, its median on the node (of enough runs), on the type, or at all.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -62,10 +63,14 @@ class _Times:
     own: Floats
     own_kind: Kinds
 
-    def all(self, view: View) -> tuple[Floats, Kinds]:
-        """Return the time on each node, and how it is known."""
-        times, kinds = self.by_type[view.nodes.type_of], self.type_kind[view.nodes.type_of]
-        times[self.at], kinds[self.at] = self.own, self.own_kind
+    def on(self, nodes: Numbers, view: View) -> tuple[Floats, Kinds]:
+        """Return the time on each of *nodes*, and how it is known."""
+        of = view.nodes.type_of[nodes]
+        times, kinds = self.by_type[of], self.type_kind[of]
+        if self.at.size:
+            place = np.minimum(np.searchsorted(self.at, nodes), len(self.at) - 1)
+            known = self.at[place] == nodes
+            times[known], kinds[known] = self.own[place[known]], self.own_kind[place[known]]
         return times, kinds
 
 
@@ -88,7 +93,7 @@ def fastest(request: Request, view: View, policy: Policy) -> Advice:
             _grades(times.by_type, best, usual), times.at, _grades(times.own, best, usual), view.nodes.type_of
         ),
         reasons=lambda: (Reason(NAME, _said(name, times, view)),),
-        measures=lambda: _measures(times, view),
+        measures=lambda nodes: _measures(*times.on(nodes, view)),
     )
 
 
@@ -211,16 +216,34 @@ def _grades(times: Floats, best: float, usual: float) -> Scores:
 
 
 def _said(name: str, times: _Times, view: View) -> str:
-    every, kinds = times.all(view)
+    places = np.concatenate((times.at, _first_elsewhere(times.at, view)))
+    every, kinds = times.on(places, view)
     if np.isnan(every).all():
         return f"{name} never ran on a node of these types"
-    first = int(np.nanargmin(every))
-    told = _SAID[kinds[first]].format(every[first])
+    best = every == np.nanmin(every)
+    first = int(places[best].min())
+    told = _SAID[kinds[best][places[best].argmin()]].format(np.nanmin(every))
     return f"{name} answers fastest on node {view.nodes.names[first]} by what is known so far: {told}"
 
 
-def _measures(times: _Times, view: View) -> Iterator[Measure]:
-    every, kinds = times.all(view)
-    for kind, said in enumerate(_SAID):
-        if (kinds == kind).any():
-            yield Measure(said, np.where(kinds == kind, every, np.nan))
+def _first_elsewhere(at: Numbers, view: View) -> Numbers:
+    """Return the first node of each type that is none of *at*, of the types that have such a node."""
+    order, start = view.nodes.memo.once("by type", lambda: _by_type(view.nodes.type_of))
+    taken = set(at.tolist())
+    found = (
+        next((node for node in order[first:last] if node not in taken), -1)
+        for first, last in itertools.pairwise(start)
+    )
+    return np.array([node for node in found if node >= 0], dtype=np.intp)
+
+
+def _by_type(type_of: Ids) -> tuple[list[int], list[int]]:
+    """Return the nodes by their type, and where each type's begin."""
+    order = np.argsort(type_of, kind="stable")
+    kinds = np.arange(int(type_of.max(initial=-1)) + 2)
+    return order.tolist(), np.searchsorted(type_of[order], kinds).tolist()
+
+
+def _measures(times: Floats, kinds: Kinds) -> Iterator[Measure]:
+    for kind in sorted(set(kinds.tolist())):
+        yield Measure(_SAID[kind], np.where(kinds == kind, times, np.nan))

@@ -15,6 +15,8 @@ _WISH_WEIGHT = 50
 
 def hardware(request: Request, view: View, policy: Policy) -> Advice:
     """Require every one of the workflow's extraResources."""
+    if not request.needs:
+        return Advice("hardware")
     mask = np.ones(len(view.nodes), dtype=np.bool_)
     terms: list[Term] = []
     reasons = []
@@ -29,13 +31,13 @@ def hardware(request: Request, view: View, policy: Policy) -> Advice:
             if any(isinstance(need, BestOf) for need in found.needs):
                 said += f"; no label tells which: the best {policy.named} are named at most"
         reasons.append(Reason("hardware", said))
-    if not reasons:
-        return Advice("hardware")
     return Advice("hardware", Candidates.of(mask), terms=tuple(terms), reasons=lambda: reasons)
 
 
 def preferred_hardware(request: Request, view: View, policy: Policy) -> Advice:
     """Prefer each of the workflow's preferredResources."""
+    if not request.wishes:
+        return Advice("preferred_hardware")
     grades = np.zeros(len(view.nodes))
     terms: list[Term] = []
     reasons = []
@@ -47,7 +49,5 @@ def preferred_hardware(request: Request, view: View, policy: Policy) -> Advice:
         reasons.append(
             Reason("preferred_hardware", f"would like {found.shown}: {have} of {len(view.nodes)} nodes have it")
         )
-    if not reasons:
-        return Advice("preferred_hardware")
     scores = graded("wishes", grades, share=0.4)
     return Advice("preferred_hardware", scores=scores, terms=tuple(terms), reasons=lambda: reasons)

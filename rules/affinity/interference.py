@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term
 from rules.affinity.fastest import hardware
@@ -25,6 +26,7 @@ from rules.scoring import graded
 from rules.view import View
 
 NAME = "interference"
+Numbers = npt.NDArray[np.intp]
 _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
@@ -66,7 +68,7 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
         scores=_scores(request, view, known),
         terms=terms,
         reasons=lambda: _reasons(view, known),
-        measures=lambda: _measures(view, known),
+        measures=lambda nodes: _measures(request, view, known, nodes),
         firm=False,
         otherwise=known.wishes,
     )
@@ -128,13 +130,12 @@ def _scores(request: Request, view: View, known: Known) -> Sparse:
     return Sparse(alone, ids, values, view.nodes.type_of)
 
 
-def _measures(view: View, known: Known) -> Iterator[Measure]:
-    for side, sentence in (
-        (known.suffers, "would run {:.0%} longer beside its neighbours"),
-        (known.causes, "would slow its neighbours by {:.0%} together"),
+def _measures(request: Request, view: View, known: Known, nodes: Numbers) -> Iterator[Measure]:
+    for (at, loss), sentence in (
+        (suffered(view, request.function), "would run {:.0%} longer beside its neighbours"),
+        (losses(view, known.causes), "would slow its neighbours by {:.0%} together"),
     ):
-        at, loss = losses(view, side)
-        total = np.bincount(at, loss, len(view.nodes))
+        total = np.bincount(at, loss, len(view.nodes))[nodes]
         yield Measure(sentence, np.where(total >= 0.005, total, np.nan))
 
 

@@ -22,5 +22,7 @@ def _least_loaded(load: Floats) -> Advice:
         return Advice(NAME)
     filled = np.where(np.isnan(load), np.nanmedian(load), load)
     return Advice(
-        NAME, scores=graded("load", 1.0 - filled, step=0.05), measures=lambda: (Measure("load {:.0%}", load),)
+        NAME,
+        scores=graded("load", 1.0 - filled, step=0.05),
+        measures=lambda nodes: (Measure("load {:.0%}", load[nodes]),),
     )

@@ -19,11 +19,15 @@ def most_free(request: Request, view: View, policy: Policy) -> Advice:
 
 
 def _most_free(nodes: Nodes) -> Advice:
-    grades, measures = np.zeros(len(nodes)), []
+    grades, shown = np.zeros(len(nodes)), []
     for resource, sentence, unit in (("cpu", "{:.3g} cores free", 1.0), ("memory", "{:.3g} GiB free", _GIB)):
         free = np.maximum(nodes.free.get(resource, np.zeros(len(nodes))), 0.0)
         most = float(free.max(initial=0.0))
         if most > 0:
             grades += free / most / 2.0
-        measures.append(Measure(sentence, free / unit))
-    return Advice(NAME, scores=graded("free", grades), measures=lambda: measures)
+        shown.append((sentence, free / unit))
+    return Advice(
+        NAME,
+        scores=graded("free", grades),
+        measures=lambda nodes: [Measure(sentence, free[nodes]) for sentence, free in shown],
+    )

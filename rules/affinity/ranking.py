@@ -107,8 +107,8 @@ def _affordable(described: Collection[_Described], scores: Scores, nodes: int, l
     The scheduler takes one of the best nodes that it sees: a term tells by how much these are above the mean, times
     the chance that it sees one of them.
     """
-    seen, means = scored(nodes) / max(nodes, 1), np.cumsum(scores) / np.arange(1, len(scores) + 1)
-    told = {size: (means[size - 1] - means[-1]) * (1.0 - (1.0 - seen) ** size) for size, _ in described}
+    seen, mean = scored(nodes) / max(nodes, 1), scores.mean()
+    told = {size: (scores[:size].mean() - mean) * (1.0 - (1.0 - seen) ** size) for size, _ in described}
     kept, terms = [], _TERMS
     for each in sorted(described, key=lambda each: (-told[each[0]], each[0])):
         cost, count = _cost(each[1]), len(each[1])
@@ -133,10 +133,10 @@ def _sizes(scores: Scores, named: int) -> list[int]:
     ranks. The widest gaps part what differs most, such as company or node type; the ranks are the best few, and all
     but the worst few, of which names are no more than *named*.
     """
-    falls = scores[:-1] - scores[1:]
-    ends = np.flatnonzero(falls > 0)  # the last of each distinct score above the lowest
+    ends = np.flatnonzero(scores[:-1] != scores[1:])  # the last of each distinct score above the lowest
     if len(ends) > _TERMS:
-        widest = ends[np.argpartition(-falls[ends], _TERMS - 2)[: _TERMS - 2]]
+        falls = scores[ends] - scores[ends + 1]
+        widest = ends[np.argpartition(-falls, _TERMS - 2)[: _TERMS - 2]]
         few = max(min(named, len(scores) // 8), 1)
         first = max(int(np.searchsorted(ends, few - 1, side="right")) - 1, 0)
         last = min(int(np.searchsorted(ends, len(scores) - 1 - few)), len(ends) - 1)

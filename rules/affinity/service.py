@@ -21,6 +21,8 @@ def service(request: Request, view: View, policy: Policy) -> Advice:
 
     Nor does one of another namespace, unless the pod's own opted in to rules that reach others.
     """
+    if not request.services:
+        return Advice(NAME)
     across = request.namespace in policy.across
     grades = np.zeros(len(view.nodes))
     terms: list[Term] = []

@@ -45,8 +45,12 @@ def unknown(request: Request, view: View, policy: Policy) -> Advice:
         scores=scores,
         terms=_alone(request, policy),
         reasons=lambda: (Reason(NAME, said),),
-        measures=lambda: (Measure("{:.0f} pods of other functions run there", np.where(pods > 0, pods, np.nan)),),
+        measures=lambda nodes: (_beside(pods[nodes]),),
     )
+
+
+def _beside(pods: Scores) -> Measure:
+    return Measure("{:.0f} pods of other functions run there", np.where(pods > 0, pods, np.nan))
 
 
 def _scored(view: View, demand: Scores) -> tuple[Scores, Scores]:
