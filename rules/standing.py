@@ -4,6 +4,7 @@ Pods that are alike in these are of one kind, and rows count the pods of a kind 
 adds rows, and copies nothing but them.
 """
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -164,7 +165,7 @@ def changed(before: Standing, steps: Iterable[tuple[int, Pod]], nodes: Mapping[s
     """Return *before* with one pod more (1) or less (-1) for each of *steps*."""
     kinds = before.kinds
     fresh: dict[Kind, int] = {}
-    found: list[tuple[int, int, int]] = []
+    found = array("i")  # a list of tuples takes long to become columns, and no other thread runs meanwhile
     labels: list[Labels] = []
     for sign, pod in steps:
         node = nodes.get(pod.node, -1)
@@ -177,10 +178,10 @@ def changed(before: Standing, steps: Iterable[tuple[int, Pod]], nodes: Mapping[s
         if number < 0:
             number = fresh[kind] = len(kinds) + len(fresh)
             labels.append(pod.labels)
-        found.append((number, node, sign))
+        found.extend((number, node, sign))
     if not found:
         return before
-    more = np.array(found, dtype=np.int32)
+    more = np.frombuffer(found, dtype=np.intc).astype(np.int32, copy=False).reshape(-1, 3)
     if fresh:
         kinds = _extended(kinds, fresh, labels)
     columns = (
