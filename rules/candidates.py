@@ -224,14 +224,15 @@ def _grouped(ids: npt.NDArray[np.intp], scores: Scores, group_of: Ids, shared: S
 
     Where *ids* are the best of *shared*, that is kept.
     """
-    rank = np.empty(len(scores), dtype=np.uint16)  # of so few bits that sorting takes time by their number only
-    rank[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
+    order = sorted(range(len(scores)), key=(-scores).tolist().__getitem__)
 
     def made() -> tuple[npt.NDArray[np.intp], Ids]:
+        rank = np.empty(len(scores), dtype=np.uint16)  # of so few bits that sorting takes time by their number only
+        rank[order] = np.arange(len(scores))
         return ids[np.argsort(rank[group_of[ids]], kind="stable")], group_of
 
     # The groups are kept beside the result, so that no other ones can have the same identity.
-    return (shared.memo.once((id(group_of), rank.tobytes()), made) if shared is not None else made())[0]
+    return (shared.memo.once((id(group_of), *order), made) if shared is not None else made())[0]
 
 
 def _sorted(ids: npt.NDArray[np.intp], scores: Scores) -> npt.NDArray[np.intp]:

@@ -46,15 +46,13 @@ def parts(
 ) -> Iterator[tuple[int, tuple[Expression, ...] | None]]:
     """Yield for each of *sizes* what tells so many first nodes of *ordered* from its others, as `part` does."""
     keys, codes = nodes.memo.once("kinds", lambda: _kinds(nodes))
-    apart = _apart(codes, ordered, sizes)
-    for column, size in enumerate(sizes):
+    for size, apart in zip(sizes, _apart(codes, ordered, sizes).T.tolist(), strict=True):
         wanted, rest = ordered[:size], ordered[size:]
         if not size:
             yield size, None
             continue
         best = None
-        if apart[:, column].any():
-            telling = [keys[row] for row in np.flatnonzero(apart[:, column]).tolist()]
+        if telling := [key for key, told in zip(keys, apart, strict=True) if told]:
             best = _by_label(nodes, telling, wanted, rest, deny)
         yield size, best if best is not None else _by_name(nodes, wanted, rest, limit, deny)
 
@@ -99,7 +97,8 @@ def _apart(codes: Ids, ordered: Numbers, sizes: Sequence[int]) -> Mask:
     steps = np.arange(_SAMPLE)
     inside = codes[:, ordered[steps * first // _SAMPLE]]
     outside = codes[:, ordered[np.minimum(first + steps * behind // _SAMPLE, len(ordered) - 1)]]
-    alike: Mask = (inside[:, :, :, None] == outside[:, :, None, :]).any(axis=(2, 3))
+    pairs = (inside[:, :, :, None] == outside[:, :, None, :]).reshape(len(codes), len(sizes), _SAMPLE**2)
+    alike: Mask = pairs.any(axis=2)
     told: Mask = ~alike | (behind[:, 0] == 0)
     return told
 

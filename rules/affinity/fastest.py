@@ -218,30 +218,28 @@ def _grades(times: Floats, best: float, usual: float) -> Scores:
 def _said(name: str, times: _Times, view: View) -> str:
     places = np.concatenate((times.at, _first_elsewhere(times.at, view)))
     every, kinds = times.on(places, view)
-    if np.isnan(every).all():
+    known = [(time, node, kind) for time, node, kind in zip(*(each.tolist() for each in (every, places, kinds)),
+                                                            strict=True) if time == time]  # fmt: skip
+    if not known:
         return f"{name} never ran on a node of these types"
-    best = every == np.nanmin(every)
-    first = int(places[best].min())
-    told = _SAID[kinds[best][places[best].argmin()]].format(np.nanmin(every))
+    best, first, kind = min(known)
+    told = _SAID[kind].format(best)
     return f"{name} answers fastest on node {view.nodes.names[first]} by what is known so far: {told}"
 
 
 def _first_elsewhere(at: Numbers, view: View) -> Numbers:
     """Return the first node of each type that is none of *at*, of the types that have such a node."""
-    order, start = view.nodes.memo.once("by type", lambda: _by_type(view.nodes.type_of))
+    of_types = view.nodes.memo.once("by type", lambda: _by_type(view.nodes.type_of))
     taken = set(at.tolist())
-    found = (
-        next((node for node in order[first:last] if node not in taken), -1)
-        for first, last in itertools.pairwise(start)
-    )
+    found = (next((node for node in nodes if node not in taken), -1) for nodes in of_types)
     return np.array([node for node in found if node >= 0], dtype=np.intp)
 
 
-def _by_type(type_of: Ids) -> tuple[list[int], list[int]]:
-    """Return the nodes by their type, and where each type's begin."""
+def _by_type(type_of: Ids) -> list[list[int]]:
+    """Return the nodes of each type, in order."""
     order = np.argsort(type_of, kind="stable")
-    kinds = np.arange(int(type_of.max(initial=-1)) + 2)
-    return order.tolist(), np.searchsorted(type_of[order], kinds).tolist()
+    start = np.searchsorted(type_of[order], np.arange(int(type_of.max(initial=-1)) + 2)).tolist()
+    return [order[first:last].tolist() for first, last in itertools.pairwise(start)]
 
 
 def _measures(times: Floats, kinds: Kinds) -> Iterator[Measure]:

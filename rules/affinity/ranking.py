@@ -108,7 +108,9 @@ def _affordable(described: Collection[_Described], scores: Scores, nodes: int, l
     the chance that it sees one of them.
     """
     seen, mean = scored(nodes) / max(nodes, 1), scores.mean()
-    told = {size: (scores[:size].mean() - mean) * (1.0 - (1.0 - seen) ** size) for size, _ in described}
+    told = {
+        size: (np.add.reduce(scores[:size]) / size - mean) * (1.0 - (1.0 - seen) ** size) for size, _ in described
+    }
     kept, terms = [], _TERMS
     for each in sorted(described, key=lambda each: (-told[each[0]], each[0])):
         cost, count = _cost(each[1]), len(each[1])
@@ -140,5 +142,5 @@ def _sizes(scores: Scores, named: int) -> list[int]:
         few = max(min(named, len(scores) // 8), 1)
         first = max(int(np.searchsorted(ends, few - 1, side="right")) - 1, 0)
         last = min(int(np.searchsorted(ends, len(scores) - 1 - few)), len(ends) - 1)
-        ends = np.unique(np.concatenate((widest, ends[[first, last]])))
-    return [int(end) + 1 for end in ends[::-1]]
+        ends = np.array(sorted({*widest.tolist(), int(ends[first]), int(ends[last])}))
+    return [end + 1 for end in ends[::-1].tolist()]
