@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.candidates import Candidates, combine
+from rules.candidates import Candidates, Sparse, combine, share
 from tests.support.opinions import Opinion
 
 
@@ -111,3 +111,28 @@ def test_order_does_not_matter_and_sets_mean_what_they_say(given_opinions, shuff
         for left_out in range(len(named)):
             rest = named[:left_out] + named[left_out + 1 :]
             assert not rest or set.intersection(*rest)
+
+
+def test_scores_by_group_add_up_to_one_score_a_name_and_rank_all_that_is_left():
+    rng = np.random.default_rng(5)
+    size = 60
+    group_of = rng.integers(0, 3, size).astype(np.int32)
+    room, full = rng.integers(0, 4, size).astype(float), deny("full", *range(0, size, 7), size=size)
+    shared = share([Opinion("room", scores=room), full], size)
+    for usual in ([5.0, 1.0, 9.0], [1.0, 5.0, 9.0], [5.0, 1.0, 9.0], [2.0, 2.0, 2.0]):
+        told = []
+        for name in ("company", "speed"):
+            ids = rng.choice(size, 8, replace=False)
+            told.append(
+                Opinion(name, scores=Sparse(np.array(usual), ids, rng.integers(0, 12, 8).astype(float), group_of))
+            )
+        every = room.copy()
+        for each in told:
+            dense = np.array(usual)[group_of]
+            dense[each.scores.ids] = each.scores.values
+            every += dense
+        combined = combine(told, size, shared=shared)
+        assert combined.scores.tolist() == every.tolist()
+        left = [number for number in range(size) if number % 7]
+        assert sorted(combined.best.tolist()) == left
+        assert every[combined.best].tolist() == sorted(every[left], reverse=True)
