@@ -23,10 +23,12 @@ def examine(settings: Settings) -> Iterator[Finding]:
     writer = settings.replica.writer
     if writer is not None:
         url = writer.rstrip("/") + _ASKED
-        yield _reached("writer", url, lambda: connect(settings.replica), lambda client: client.stream("GET", url))
+        yield _reached(
+            "writer", url, lambda: connect(settings.replica), lambda client: client.stream("GET", url), _signs
+        )
     if settings.trace.endpoint is not None:
         url = tracing.url(settings.trace.endpoint)
-        yield _reached("traces", url, lambda: tracing.connect(settings.trace), tracing.probe(url))
+        yield _reached("traces", url, lambda: tracing.connect(settings.trace), tracing.probe(url), _is_no_page)
 
 
 def _reached(
@@ -34,20 +36,33 @@ def _reached(
     url: str,
     connect: Callable[[], httpx.Client],
     ask: Callable[[httpx.Client], AbstractContextManager[httpx.Response]],
+    speaks: Callable[[httpx.Response], bool],
 ) -> Finding:
-    """Ask once; the answer's status counts, its body is not read."""
+    """Ask once; the answer's status and headers count, its body is not read. *speaks* tells who is meant by them."""
     try:
         with connect() as client, ask(client) as answer:
-            status = answer.status_code
+            status, is_it = answer.status_code, speaks(answer)
     except BadInput as error:
         return Finding("", source, "settings", "failed", str(error), "correct the setting")
     except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
         reason = _reason(error)
         return Finding("", source, "reach", "failed", f"{url}: {_SAID[reason]}", FIXES[reason])
     if 200 <= status < 300:
-        return Finding("", source, "reach", "ok", url)
+        if is_it:
+            return Finding("", source, "reach", "ok", url)
+        return Finding("", source, "reach", "failed", f"{url}: something else answers", FIXES["not_json"])
     fix = FIXES.get(f"status_{status}", "look at its own log" if status >= 500 else "check the address")
     return Finding("", source, "reach", "failed", f"{url}: status {status}", fix)
+
+
+def _signs(answer: httpx.Response) -> bool:
+    """Whether an answer carries the digest that a writer's do."""
+    return "Repr-Digest" in answer.headers
+
+
+def _is_no_page(answer: httpx.Response) -> bool:
+    """Receivers of traces answer in the form of the question or in none, a page is somebody else's."""
+    return not answer.headers.get("Content-Type", "").startswith("text/html")
 
 
 _SAID: Final = {

@@ -27,6 +27,9 @@ from pipeline.records import Listing
 _TRIES = 3
 _GRACE = 10.0
 
+#: Bytes of an error's body that are looked at.
+_LONGEST = 1 << 18
+
 
 class _PageMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "next": "continue"}):
     resource_version: str | None = None
@@ -86,8 +89,7 @@ class KubernetesClient:
     def date(self) -> datetime | None:
         """Return the server's time by its own clock, in whole seconds; None where it tells none."""
         answer = self._open("/version", {}, silence=self._timeout)
-        answer.drain_conn()
-        answer.release_conn()
+        answer.close()  # the body may never end
         return http_date(answer.headers.get("Date"))
 
     def send(
@@ -184,8 +186,7 @@ class KubernetesClient:
             api = self._api
             answer = self._send(api, path, parameters, silence, write or _GET)
             if answer.status == 401 and again:
-                answer.drain_conn()
-                answer.release_conn()
+                answer.close()
                 self._login(instead_of=api)
                 continue
             break
@@ -222,12 +223,19 @@ class KubernetesClient:
             raise failed(error, what) from None
         return answer
 
+    def _told(self, answer: urllib3.BaseHTTPResponse) -> bytes:
+        """The body of an error, or what came of it within the limits of time and length."""
+        deadline, body = time.monotonic() + self._timeout, b""
+        while len(body) < _LONGEST and time.monotonic() < deadline and (piece := answer.read1(PIECE)):
+            body += piece
+        return body
+
     def _refused(self, answer: urllib3.BaseHTTPResponse, path: str) -> SourceError:
         """The error for a status other than 200, with the server's own sentence where it gave one."""
         status = answer.status
         try:
-            said = STATUSES.decode(answer.read()).message or ""
-        except transport.HTTPError:
+            said = STATUSES.decode(self._told(answer)).message or ""
+        except (transport.HTTPError, OSError):
             said = ""
         except NOT_JSON:
             said = ""

@@ -56,6 +56,16 @@ def test_a_writer_is_reached_with_the_token_of_replicas() -> None:
     assert "token" in found.fix
 
 
+def test_a_page_that_answers_everything_is_neither(tmp_path: Path) -> None:
+    given = {"replica": {"writer": ""}, "trace": {"endpoint": ""}}
+    headers = {"Content-Type": "text/html; charset=utf-8"}
+    with answering(lambda asked: Reply("<html></html>", headers=headers)) as url:
+        given["replica"]["writer"] = given["trace"]["endpoint"] = url
+        found = list(peers.examine(Settings.model_validate(given)))
+    assert [(each.source, each.verdict) for each in found] == [("writer", "failed"), ("traces", "failed")]
+    assert found[0].said == f"{url}/v1/replication/control: something else answers"
+
+
 def test_a_certificate_of_nobody_known_is_told_as_such(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     with answering(writer, (certificate, key)) as url:

@@ -16,6 +16,7 @@ from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import BadInput, Permanent, SourceError, Temporary
 from tests.support.kube_objects import node
 from tests.support.kube_server import HTML, KubeServer, serving, status
+from tests.support.web import Reply, answering
 
 NODES = "/api/v1/nodes"
 Connect = Callable[..., KubernetesClient]
@@ -117,6 +118,23 @@ def test_the_servers_own_sentence_is_told(server: KubeServer, connect: Connect) 
     server.script = [status(403, 'nodes is forbidden: User "x" cannot list', "Forbidden")]
     with pytest.raises(Permanent, match='User "x" cannot list'):
         connect().list(NODES)
+
+
+@pytest.mark.parametrize("code", [401, 403, 500])
+def test_an_error_that_only_trickles_is_told_without_its_end(tmp_path: Path, code: int) -> None:
+    body = json.dumps({"kind": "Status", "message": "the server's own sentence"}).encode()
+    for trickle, told in ((0.0, True), (0.05, False)):
+        with answering(lambda _, t=trickle: Reply(body, code, trickle=t)) as url:  # type: ignore[misc]
+            cluster = {"name": "c", "cluster": {"server": url}}
+            context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+            (tmp_path / "config").write_text(json.dumps({
+                "clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}],
+                "current-context": "c",
+            }))  # fmt: skip
+            client = KubernetesClient(kubeconfig=tmp_path / "config", timeout=timedelta(seconds=0.5))
+            with pytest.raises(SourceError, match=f"status {code}") as caught:
+                client.get(NODES)
+        assert ("own sentence" in str(caught.value)) == told
 
 
 @pytest.mark.parametrize("habit", ["hang", "trickle"])
