@@ -1,5 +1,6 @@
 """The Helm chart: the same manifests, with expressions where a value is chosen and conditions around parts."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,6 +65,42 @@ features:
 settings: |
 {"".join(f"  {line}" if line.strip() else line for line in SETTINGS.splitlines(keepends=True))}"""
 
+#: Features that need another one.
+_NEEDS: Final = {"diskReservations": "disks", "regionOperators": "regions"}
+
+
+def _schema() -> dict[str, Any]:
+    """Return what values may be: Helm refuses others before it renders anything."""
+    flag, text = {"type": "boolean"}, {"type": "string", "minLength": 1}
+    features = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": dict.fromkeys(yaml.safe_load(_VALUES)["features"], flag),
+        "allOf": [
+            {
+                "if": {"properties": {feature: {"const": True}}, "required": [feature]},
+                "then": {"properties": {needed: {"const": True}}},
+            }
+            for feature, needed in _NEEDS.items()
+        ],
+    }
+    properties = {
+        "global": {"type": "object"},
+        "image": text,
+        "replicas": {"type": "integer", "minimum": 1},
+        "storage": {"type": "string", "pattern": "^[0-9]+([.][0-9]+)?([EPTGMk]|[EPTGMK]i)?$"},
+        "certificates": {"enum": ["own", "certManager", "none"]},
+        "clientCertificates": flag,
+        "schedule": {"enum": ["builtIn", "cron"]},
+        "networkPolicies": flag,
+        "serviceMonitor": flag,
+        "features": features,
+        "settings": text,
+    }
+    about = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
+    return {**about, "additionalProperties": False, "properties": properties}
+
+
 _NOTES: Final = """\
 Co-location Advisor observes: it decides about each new pod, records, and changes nothing.
 
@@ -95,6 +132,7 @@ def documents() -> dict[str, str]:
     found = {
         "chart/Chart.yaml": yaml.safe_dump(about, sort_keys=False, width=118),
         "chart/values.yaml": _VALUES,
+        "chart/values.schema.json": json.dumps(_schema(), indent=2) + "\n",
         "chart/templates/NOTES.txt": _NOTES,
         "chart/templates/webhook.yaml": _webhook(),
     }

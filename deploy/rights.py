@@ -37,10 +37,13 @@ NODE_CHANGES: Final = (
     rule("", ("nodes",), ("get", "list", "patch")),
     rule("streams.ibm.com", ("hostpools",), ("get", "list", "create", "patch", "delete")),
 )
+#: What pools need of nodes is not among them: who submits jobs with pools needs `NODE_CHANGES` as well.
 STREAM_JOBS: Final = (
-    rule("", ("pods",), ("get", "list", "create", "delete")),
+    rule("", ("nodes",), ("list",)),
+    rule("", ("pods",), ("list", "create", "delete")),
     rule("", ("events",), ("create",)),
     rule("streams.ibm.com", ("jobs",), ("get",)),
+    rule("streams.ibm.com", ("hostpools",), ("list",)),
 )
 REGIONS: Final = (rule("streams.ibm.com", ("streamscrs",), _READ),)
 OPERATORS: Final = (

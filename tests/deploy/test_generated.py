@@ -1,11 +1,13 @@
 """The committed manifests are what the code makes, and Kustomize and Helm render the same from them."""
 
 import importlib
+import json
 import subprocess
 from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from deploy.generate import DIRECTORY, OWNED, documents
@@ -131,3 +133,33 @@ def test_helm_finds_nothing_to_mend() -> None:
         [str(program("helm")), "lint", "--strict", str(DEPLOY / "chart")], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("features.diskReservations=true", "/features/disks"),
+        ("features.regionOperators=true", "/features/regions"),
+        ("features.hosts=maybe", "/features/hosts"),
+        ("featuers.hosts=true", "featuers"),
+        ("features.gpu=true", "gpu"),
+        ("schedule=never", "/schedule"),
+        ("certificates=both", "/certificates"),
+        ("replicas=0", "/replicas"),
+        ("replicas=many", "/replicas"),
+        ("image=", "/image"),
+        ("storage=much", "/storage"),
+    ],
+)
+def test_values_that_contradict_or_are_misspelled_are_refused_by_name(given: str, named: str) -> None:
+    command = [str(program("helm")), "template", "advisor", str(DEPLOY / "chart"), "--set", given]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode != 0
+    assert named in done.stderr.replace("'", "").replace(".", "/")
+
+
+def test_every_value_of_the_chart_has_a_form() -> None:
+    schema = json.loads((DEPLOY / "chart" / "values.schema.json").read_text())
+    values = yaml.safe_load((DEPLOY / "chart" / "values.yaml").read_text())
+    assert set(schema["properties"]) == {*values, "global"}
+    assert set(schema["properties"]["features"]["properties"]) == set(values["features"])
