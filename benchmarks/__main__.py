@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME...] [--scale X] [--soak]``: run benchmarks and print their figures."""
+"""``python -m benchmarks [NAME...] [--scale X] [--soak] [--results]``: run benchmarks and print their figures."""
 
 import argparse
 import importlib
@@ -6,7 +6,9 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from benchmarks import results
 from benchmarks.figures import Figure, table
 
 #: Every benchmark, a module of this package with ``run(scale) -> list[Figure]``; soaks have ``soak(scale)``.
@@ -25,8 +27,12 @@ BENCHMARKS = (
     "regions",
     "host_constraints",
     "binding",
+    "growth",
+    "retention",
     "help",
 )
+#: Where tables are kept that are worth keeping.
+RESULTS = Path(__file__).with_name("RESULTS.md")
 DEFAULT = ("ingestion", "exposure", "cluster_reading")
 
 
@@ -38,12 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--all", action="store_true", help="run every benchmark")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size (default 1)")
+    parser.add_argument("--results", action="store_true", help="keep the tables in benchmarks/RESULTS.md")
     parser.add_argument("--soak", action="store_true", help="run the soaks instead")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.names if name not in BENCHMARKS]:
         parser.error(f"no benchmark named {unknown[0]}")
     names = BENCHMARKS if given.all or (given.soak and not given.names) else (given.names or DEFAULT)
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, scale {given.scale:g}")
+    machine = (
+        f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, scale {given.scale:g}"
+    )
+    print(machine)
     figures: list[Figure] = []
     for name in names:
         module = importlib.import_module(f"benchmarks.{name}")
@@ -52,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         found = job(given.scale)
         print(f"\n## {name}\n{table(found)}", flush=True)
+        if given.results:
+            results.keep(RESULTS, f"{name}, soak" if given.soak else name, machine, table(found))
         figures += found
     return 1 if any(figure.met is False for figure in figures) else 0
 

@@ -39,7 +39,7 @@ _AT = datetime(2026, 1, 1, tzinfo=UTC)
 def run(scale: float = 1.0) -> list[Figure]:
     """Measure nodes and pods at *scale* of the full size, and the import."""
     counts = {"nodes": max(20, int(5000 * scale)), "pods": max(200, int(50000 * scale))}
-    with _server(counts) as kubeconfig:
+    with served(counts) as kubeconfig:
         client = KubernetesClient(kubeconfig=kubeconfig, page=PAGE)
         known = Index(f"guest/action-{number}" for number in range(300))
 
@@ -132,7 +132,7 @@ def _importing() -> Figure:
 
 
 @contextmanager
-def _server(counts: dict[str, int]) -> Iterator[Path]:
+def served(counts: dict[str, int]) -> Iterator[Path]:
     """Serve from a process of its own, so that it shares no interpreter lock with the reader."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
