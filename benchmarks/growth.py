@@ -220,7 +220,7 @@ _NO_NODES = pa.table({name: pa.nulls(0, pa.string()) for name in ("node", "node_
 #: The least size of each step, what is counted, and what makes it ready to be timed.
 STEPS: Mapping[str, tuple[int, str, Callable[[int], AbstractContextManager[Work]]]] = {
     "exposure": (100_000, "activations", _exposure),
-    "attribution": (50_000, "activations", _attribution),
+    "attribution": (200_000, "activations", _attribution),
     "fits": (10_000, "activations", _fits),
     "decision": (2_000, "pairs that met", _decision),
     "snapshot": (5_000, "pods", _snapshot),

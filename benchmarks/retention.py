@@ -5,7 +5,7 @@ are many and small, as they are in an installation; each day ends with learning 
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,9 +25,9 @@ from pipeline.records import Batch
 DAYS, KEPT = 30, 7
 #: Activations a day, and pods that are sampled every five minutes, at full scale.
 ACTIVATIONS, PODS = 20_000, 40
-FUNCTIONS, NODES = 24, 8
+FUNCTIONS, NODES = 8, 3
 #: Collections a day.
-COLLECTIONS = 12
+COLLECTIONS = 4
 #: How much larger the file may be in the last ten days than in the week after the first was deleted.
 GOAL = 1.15
 
@@ -38,8 +38,7 @@ _TIME = pa.timestamp("us", tz="UTC")
 
 def soak(scale: float = 1.0) -> list[Figure]:
     """Measure 20,000 activations and 40 sampled pods a day, times *scale*."""
-    sizes = growth_of_the_file(scale)
-    print("day: MB  " + "  ".join(f"{day}: {size / 2**20:.2f}" for day, size in enumerate(sizes, 1)), flush=True)
+    sizes = growth_of_the_file(scale, lambda day, size: print(f"day {day}: {size / 2**20:.2f} MB", flush=True))
     before, after = max(sizes[KEPT : 2 * KEPT]), max(sizes[-10:])
     return [
         Figure(
@@ -59,8 +58,8 @@ def soak(scale: float = 1.0) -> list[Figure]:
 run = soak
 
 
-def growth_of_the_file(scale: float = 1.0) -> list[int]:
-    """Return the bytes of the store's file at the end of each of `DAYS` days."""
+def growth_of_the_file(scale: float = 1.0, told: Callable[[int, int], None] = lambda day, size: None) -> list[int]:
+    """Return the bytes of the store's file at the end of each of `DAYS` days; *told* hears of each."""
     count, pods = max(FUNCTIONS * 40, int(ACTIVATIONS * scale)), max(2, int(PODS * scale))
     sizes = []
     with tempfile.TemporaryDirectory(prefix="retention-") as place:
@@ -85,6 +84,7 @@ def growth_of_the_file(scale: float = 1.0) -> list[int]:
             learn.run(settings, "bench", now=lambda at=now: at, store=store)  # type: ignore[misc]
             learn.retain(settings, store, now)
             sizes.append(settings.store.path.stat().st_size)
+            told(number + 1, sizes[-1])
     return sizes
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, special, stats
 
-from featurestore.columnar import quantiles
+from featurestore.columnar import combinations, quantiles
 from featurestore.interference.evidence import Bools, Floats, Ints
 
 #: One block in so many is set aside.
@@ -145,9 +145,8 @@ def _left(held: Held, slowdown: sparse.csr_matrix) -> Floats:
 
 def _groups(held: Held) -> tuple[Ints, Bools]:
     """Return the group of each run (victim, node, cold or not), and whether its group is large enough."""
-    key = np.stack([held.victim, held.node, held.cold.astype(np.int64)], axis=1)
-    _, group, counts = np.unique(key, axis=0, return_inverse=True, return_counts=True)
-    group = group.reshape(-1).astype(np.int64)
+    _, group = combinations(held.victim, held.node, held.cold.astype(np.int64))
+    counts = np.bincount(group)
     return group, counts[group] >= _LEAST_GROUP if len(group) else np.zeros(0, bool)
 
 
