@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from featurestore.columnar import combinations
+from featurestore.columnar import combinations, quantiles, ranked
 
 
 @pytest.mark.parametrize("rows", [0, 1, 500])
@@ -19,3 +19,20 @@ def test_combinations_are_the_distinct_rows_in_order(rows):
     wanted, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     np.testing.assert_array_equal(present, wanted)
     np.testing.assert_array_equal(code, inverse.reshape(-1))
+
+
+@pytest.mark.parametrize("width", [3, 10**12])
+def test_ranked_integers_are_those_that_sorting_finds(width):
+    value = np.random.default_rng(0).integers(-width, width, 500)
+
+    count, code = ranked(value)
+
+    present, expected = np.unique(value, return_inverse=True)
+    assert count == len(present)
+    np.testing.assert_array_equal(code, expected)
+
+
+def test_quantiles_leave_a_negative_group_out():
+    group, value = np.array([1, -1, 0, 1, 1]), np.array([3.0, 99.0, 5.0, 1.0, 2.0])
+
+    np.testing.assert_array_equal(quantiles(group, value, 3, (0.5,)), [[5.0], [2.0], [np.nan]])
