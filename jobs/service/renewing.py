@@ -5,7 +5,7 @@ the new one would say. It stands where all that was learned, the nodes and what 
 holds no pod to anything.
 
 Renewing takes a twentieth of a core: it makes way for answers that are worked out while a pod waits. The oldest come
-first, so that as few as possible get too old to be given.
+first, and those that would be too old at one of the next views are not made to wait: pods would wait for them.
 """
 
 import heapq
@@ -27,6 +27,8 @@ LONGEST: Final = timedelta(seconds=30)
 _REST: Final = 19.0
 _PAUSE: Final = 0.01
 _LONGEST: Final = 0.5
+#: Older answers than this are renewed one after the other.
+_OLD: Final = timedelta(seconds=15)
 #: So many answers are worked out in one go, which may take a second or two; closing waits for it.
 _BIT: Final = 20
 
@@ -87,12 +89,13 @@ class Renewing:
         for _ in range(_BIT):
             if (oldest := self._oldest()) is None:
                 return
-            _, _, answers, key, review, view = oldest
+            at, _, answers, key, review, view = oldest
             made = prepare(review, view)
             if not made.left_out:
                 answers[key] = made
             spent = self._spent.seconds
-            self._pause(min(max((spent - paid) * _REST, _PAUSE), _LONGEST))
+            rest = 0.0 if view.at - at > _OLD else (spent - paid) * _REST
+            self._pause(min(max(rest, _PAUSE), _LONGEST))
             paid = spent
 
     def _oldest(self) -> _Waiting | None:

@@ -164,14 +164,16 @@ class Prepared:
         self.view = replace(WORLD.view(), at=NOW + timedelta(seconds=at))
 
 
-def waiting(spent: Spent, paused: list[float], ages: list[int]) -> tuple[Renewing, dict[tuple[object, ...], Any]]:
-    """Answers number 0, 1, ... of views at these seconds, all of which wait to be renewed."""
+def waiting(
+    spent: Spent, paused: list[float], ages: list[int], now: int = 5
+) -> tuple[Renewing, dict[tuple[object, ...], Any]]:
+    """Answers number 0, 1, ... of views at these seconds, all of which wait to be renewed from one at *now*."""
     renewing = Renewing(spent, pause=paused.append)
     answers: dict[tuple[object, ...], Any] = {(number,): Prepared(at) for number, at in enumerate(ages)}
     renewing.follow(answers)
     for number in range(len(ages)):
         request = review.decode(msgspec.json.encode(reviewed(POD, uid=str(number)))).request
-        renewing.later((number,), request, WORLD.view())
+        renewing.later((number,), request, Prepared(now).view)
     return renewing, answers
 
 
@@ -201,3 +203,16 @@ def test_renewing_takes_a_twentieth_of_the_time_and_rests_for_what_others_spend_
 
     renewing.work(prepare)
     assert paused == pytest.approx([0.038, 0.076, 0.01])  # 19 times as long, and a hundredth of a second at least
+
+
+def test_what_is_nearly_too_old_is_not_made_to_wait() -> None:
+    paused: list[float] = []
+    spent = Spent()
+    renewing, _ = waiting(spent, paused, [0, 4, 5, 9], now=20)
+
+    def prepare(request: review.AdmissionRequest, view: View) -> Any:
+        spent.seconds += 0.002
+        return Prepared(20)
+
+    renewing.work(prepare)
+    assert paused == pytest.approx([0.01, 0.01, 0.038, 0.038])  # older than fifteen seconds: two
