@@ -60,7 +60,7 @@ _HOUSEKEEPING = 1.0
 _SWITCH = 0.0002
 
 #: How often it is looked whether answers are to be worked out anew, in seconds.
-_RENEWING = 0.25
+_RENEWING = 0.05
 
 #: How long a replica waits for its first snapshot before it answers without, in seconds.
 _FIRST_SNAPSHOT = 20.0
