@@ -369,8 +369,9 @@ def brightness(page: Page) -> int:
 
 
 def picture(page: Page, scheme: str) -> None:
-    """Write what the README shows, where this is asked for."""
+    """Write what the README and docs/ show, where this is asked for."""
     if PICTURES:
         page.set_viewport_size({"width": 1200, "height": 700})
         page.evaluate("document.getElementById('interference').scrollIntoView()")
         page.screenshot(path=Path(PICTURES) / f"page-{scheme}.png")
+        page.locator("#regions").screenshot(path=Path(PICTURES) / f"regions-{scheme}.png")

@@ -13,24 +13,31 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline.clients.kubernetes import KubernetesClient
 from tests.support.cluster import Cluster
+from tests.support.installed import Installed
+from tests.support.renderers import kustomized
 from tests.support.webhook_cluster import Advised, serving
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+OVERLAY = str(Path(__file__).parent / "kubernetes-1.20")
 TOOL = Path(os.environ.get("COLOCATION_SHARED", REPOSITORY.parent / "shared")) / "tools" / "local-cluster"
 
 
-#: What is written down: requests of the service accounts of an installation, once each is answered.
+#: What is written down: requests of service accounts of an installation and of jobs, once each is answered.
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived", "ResponseStarted"],
     "rules": [
-        {"level": "Metadata", "userGroups": ["system:serviceaccounts:colocation-system"]},
+        {
+            "level": "Metadata",
+            "userGroups": [f"system:serviceaccounts:{each}" for each in ("colocation-system", "default")],
+        },
         {"level": "None"},
     ],
 }
@@ -55,7 +62,7 @@ class Running:
     """A cluster that may be used up.
 
     *etcd* is the port of its store, *home* its directory, *audit* the log of what service accounts of
-    colocation-system asked for, where those are known.
+    colocation-system and default asked for, where those are known.
     """
 
     kubeconfig: Path
@@ -130,6 +137,27 @@ def cluster(kubeconfig: Path) -> Iterator[Cluster]:
     made = Cluster(kubeconfig, prefix=f"t{uuid.uuid4().hex[:8]}")
     yield made
     made.clean()
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[dict[str, Any]]:
+    """Every object of an installation with all features."""
+    return kustomized(OVERLAY)
+
+
+@pytest.fixture(scope="module")
+def installation(
+    running: Running, documents: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installed]:
+    """The default overlay's objects; the webhook's own are left to the test that has somebody to ask."""
+    cluster = Cluster(running.kubeconfig, f"t{uuid.uuid4().hex[:8]}")
+    made = Installed(cluster, documents, tmp_path_factory.mktemp("installed"))
+    base = {(each["kind"], each["metadata"]["name"]) for each in kustomized("overlays/default")}
+    made.apply(
+        [each for key, each in made.objects.items() if key in base and key[0] != "MutatingWebhookConfiguration"]
+    )
+    yield made
+    cluster.clean()
 
 
 @pytest.fixture

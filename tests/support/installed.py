@@ -18,10 +18,11 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, wait_for
 from tests.support.processes import end
-from tests.support.serving import Serving
+from tests.support.serving import PATIENCE, Serving
 
+NAME, WEBHOOK, KEEPER = "colocation-advisor", "colocation-advisor-webhook", "colocation-advisor-bootstrap"
 SYSTEM = "/api/v1/namespaces/colocation-system"
 #: Where the objects of each kind are.
 PATHS = {
@@ -66,17 +67,18 @@ class Installed:
         found: dict[str, Any] = self.objects[kind, name]["spec"]["template"]["spec"]["containers"][0]
         return found
 
-    def token(self, account: str) -> str:
+    def token(self, account: str, namespace: str = "colocation-system") -> str:
         """Return a token of a service account, as the kubelet asks for one."""
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-        status, answer = self.cluster.call("POST", f"{SYSTEM}/serviceaccounts/{account}/token", body)
+        status, answer = self.cluster.call("POST", f"{accounts}/{account}/token", body)
         assert status == 201, answer
         return str(answer["status"]["token"])
 
-    def kubeconfig(self, account: str) -> Path:
+    def kubeconfig(self, account: str, namespace: str = "colocation-system") -> Path:
         """Write a kubeconfig that has the rights of a service account, and no others."""
         given = yaml.safe_load(self.cluster.kubeconfig.read_text())
-        given["users"] = [{"name": account, "user": {"token": self.token(account)}}]
+        given["users"] = [{"name": account, "user": {"token": self.token(account, namespace)}}]
         for each in given["contexts"]:
             each["context"]["user"] = account
         file = self.directory / f"{account}.kubeconfig"
@@ -139,6 +141,28 @@ class Installed:
         finally:
             end(process)
 
+    def keep(self) -> int:
+        """Run the keeper once, as its own pod does, and for the name by which a test can reach the pods."""
+        arguments = [*self.container("Deployment", KEEPER)["args"], "--host", "localhost", "--once"]
+        environment = self.environment("Deployment", KEEPER, self.directory)
+        command = [sys.executable, "-m", "jobs.cli", *arguments]
+        return subprocess.run(command, env=environment, check=False).returncode
+
+    def webhook(self, url: str, **labels: str) -> None:
+        """Put up the webhook as committed, but for where it is asked: there is no network of services here."""
+        document = self.objects["MutatingWebhookConfiguration", NAME]
+        [asked] = document["webhooks"]
+        found = {**asked, "clientConfig": {"url": f"{url}/mutate"}}
+        if labels:
+            found["objectSelector"] = {**asked["objectSelector"], "matchLabels": labels}
+        self.cluster.create(PATHS["MutatingWebhookConfiguration"], {**document, "webhooks": [found]})
+
+    def reached(self, served: Serving) -> str:
+        """Wait until it listens; return its URL, with the host that the certificate is for."""
+        wait_for(lambda: served.address() is not None, PATIENCE)
+        served.url = f"https://localhost:{served.address()}"
+        return served.url
+
     def client(self) -> httpx.Client:
         """Return a client that trusts the installation's CA and has its token."""
         ca = self.secret("colocation-advisor-tls")["ca.crt"].decode()
@@ -168,12 +192,15 @@ def refused(audit: Path, since: int) -> list[str]:
     ]
 
 
-def asked(audit: Path) -> set[tuple[str, str, str]]:
-    """Return account, verb and resource of what service accounts of the installation were answered."""
+def asked(audit: Path, since: int = 0) -> set[tuple[str, str, str]]:
+    """Return account, verb and resource of what was answered of service accounts, after the first *since* requests.
+
+    A part of an object is written as in roles: ``streamscrs/status``.
+    """
     found = set()
-    for line in audit.read_text().splitlines():
+    for line in audit.read_text().splitlines()[since:]:
         each = json.loads(line)
         if each.get("responseStatus", {}).get("code", 200) < 300 and "objectRef" in each:
-            account = each["user"]["username"].rpartition(":")[2]
-            found.add((account, each["verb"], each["objectRef"]["resource"]))
+            account, of = each["user"]["username"].rpartition(":")[2], each["objectRef"]
+            found.add((account, each["verb"], "/".join(filter(None, (of["resource"], of.get("subresource"))))))
     return found
