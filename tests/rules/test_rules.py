@@ -317,6 +317,22 @@ def test_what_is_not_known_to_be_harmless_is_feared_more_than_what_is_known_to_d
     assert names(replace(world, slowdowns=likelier).advise(pod("hello"))) == ["B", "A"]
 
 
+@pytest.mark.parametrize(("many", "weights"), [(250, {"dear": 100, "cheap": 50}), (251, {"dear": 100, "cheap": 100})])
+def test_where_many_pods_run_one_weight_stands_for_all_pairs(many, weights):
+    """A scheduler compares each term with every pod; the mean cost of .9 and .2 is above half."""
+    world = World(
+        [node("A"), node("B")],
+        pods=[running("bystander", "A", number, cpu=0.0, memory=0.0) for number in range(many)],
+        slowdowns={("hello", name): {"slowdown": slowdown, "probability": 1.0} for name, slowdown in
+                   (("dear", 0.9), ("cheap", 0.2))},
+    )  # fmt: skip
+    told = {}
+    for term in anti(world.advise(pod("hello")), PREFERRED):
+        [first, *_] = term["podAffinityTerm"]["labelSelector"]["matchExpressions"]
+        told |= dict.fromkeys(first["values"], term["weight"]) if first["key"].endswith("/function") else {}
+    assert told == weights
+
+
 def test_an_unknown_function_beside_the_least_of_others():
     world = World(
         [node("A"), node("B")],
