@@ -6,7 +6,13 @@ from typing import Any
 #: One or more lines for each command, without the leading ``colocate``.
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "collect": ("collect", "collect nodes placements --cluster edge", "collect usage -o json"),
-    "learn": ("learn", "learn --full --cluster edge", "learn --list", "learn --use 3 --cluster edge"),
+    "learn": (
+        "learn",
+        "learn --full --cluster edge",
+        "learn --list",
+        "learn --use 3 --cluster edge",
+        "learn --engine spark --master spark://head:7077 --from s3a://history/tables --cluster edge",
+    ),
     "import": (
         "import activations history.csv --cluster edge",
         "import nodes nodes.yaml --cluster edge",

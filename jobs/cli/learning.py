@@ -3,6 +3,8 @@
 What takes long to import is imported by the command that needs it: `colocate --help` answers at once.
 """
 
+from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +15,16 @@ from jobs.cli.output import Format, document, line, rows
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
+    from featurestore.store.duck import Store
+    from jobs.config import Settings
     from jobs.learn import Outcome
+
+
+class Engine(StrEnum):
+    """Where a fit is computed."""
+
+    local = "local"
+    spark = "spark"
 
 
 def register(app: typer.Typer) -> None:
@@ -35,13 +46,20 @@ def learn(
     refold: Annotated[
         bool, typer.Option("--refold", help="fold the stored days again beside the state, and learn nothing")
     ] = False,
+    engine: Annotated[Engine, typer.Option("--engine", help="where the fit is computed")] = Engine.local,
+    master: Annotated[str, typer.Option("--master", metavar="URL", help="of Spark")] = "local[*]",
+    tables: Annotated[
+        str | None, typer.Option("--from", metavar="DIR", help="exported tables, a path or URL that Spark reads")
+    ] = None,
     output: Output = Format.table,
 ) -> None:
     """Learn profiles and interference from the history, and publish the snapshot that answers come from.
 
     A model that was chosen with --use answers whatever is learned later, until --use newest. A new model that is
     worse than the one before, on runs that neither has seen, is saved and does not answer: exit code 3. With
-    --refold the exit code is 1 where the stored days folded again are not the state.
+    --refold the exit code is 1 where the stored days folded again are not the state. With --engine spark the whole
+    window is fitted on a Spark cluster, from the tables of `colocate export parquet`; model and snapshot are saved
+    here.
     """
     from featurestore.store.duck import Store
     from jobs import learn as learner
@@ -51,6 +69,13 @@ def learn(
     asked = (("--full", full), ("--list", listed), ("--use", use is not None), ("--refold", refold))
     if given := [name for name, on in asked if on][1:]:
         raise BadInput(f"{given[0]}: not together with the others of {', '.join(name for name, _ in asked)}")
+    if engine is Engine.spark:
+        if given := [name for name, on in asked[1:] if on]:
+            raise BadInput(f"{given[0]}: not with --engine spark")
+        if tables is None:
+            raise BadInput("--engine spark: name the tables with --from (colocate export parquet)")
+    elif tables is not None:
+        raise BadInput("--from: only with --engine spark")
     held = settings(context)
     tracing.check(held.trace)
     store = Store(held.store.path, held.store.deadline)
@@ -73,6 +98,10 @@ def learn(
     outcomes = []
     with tracing.during(held.trace, "learn"), progress_bar() as bar:
         for name in cluster or known:
+            if tables is not None:
+                steps = advance(bar, f"learning {name}", "steps")
+                outcomes.append(_on_spark(held, store, name, master, tables, steps))
+                continue
             progress = advance(bar, f"learning {name}", "functions")
             outcomes.append(learner.run(held, name, now=utc_now, full=full, store=store, progress=progress))
     learner.follow(store, utc_now())
@@ -82,6 +111,14 @@ def learn(
             warn(f"{outcome.cluster}: {outcome.message}")
     _show(outcomes, output)
     raise typer.Exit(PARTLY if any(outcome.held_back == "worse" for outcome in outcomes) else DONE)
+
+
+def _on_spark(
+    held: "Settings", store: "Store", cluster: str, master: str, tables: str, progress: Callable[[int, int], None]
+) -> "Outcome":
+    from jobs import sparking
+
+    return sparking.run(held, cluster, master=master, tables=tables, now=utc_now, store=store, progress=progress)
 
 
 def _show(outcomes: "list[Outcome]", output: Format) -> None:

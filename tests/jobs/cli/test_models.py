@@ -4,6 +4,7 @@ import csv
 import datetime as dt
 import io
 import json
+import sys
 from functools import partial
 
 import pyarrow as pa
@@ -120,6 +121,13 @@ def test_numbers_are_never_used_again(store):
         (["--use", "m9"], "model 'm9': no such model of cluster c1"),
         (["--use", "1", "--list"], "--use: not together with"),
         (["--full", "--list"], "--list: not together with"),
+        (["--engine", "spark"], "--engine spark: name the tables with --from"),
+        (["--from", "tables"], "--from: only with --engine spark"),
+        (["--engine", "spark", "--from", "tables", "--list"], "--list: not with --engine spark"),
+        (
+            ["--engine", "spark", "--from", "tables"],
+            "pyspark is not installed; pip install 'colocation-advisor[spark]'",
+        ),
         (["--list", "--cluster", "c9"], "cluster 'c9': neither configured nor imported"),
     ],
 )
@@ -131,6 +139,15 @@ def test_wrong_words_are_one_line(home, store, capsys, arguments, said):
     assert said in error
     assert error.count("\n") == 1
     assert not (home / "snapshot").exists()
+
+
+def test_without_pyspark_the_extra_is_named(home, store, capsys, monkeypatch):
+    saved(store, 1)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.delitem(sys.modules, "pyspark.errors", raising=False)
+    assert run(home, "--engine", "spark", "--from", "tables") == 2
+    said = "--engine spark: pyspark is not installed; pip install 'colocation-advisor[spark]'\n"
+    assert capsys.readouterr().err.endswith(said)
 
 
 def test_a_choice_among_several_clusters_asks_which(home, store, capsys):

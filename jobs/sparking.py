@@ -1,0 +1,59 @@
+"""``colocate learn --engine spark``: a full fit on a Spark cluster out of exported tables, saved like any other."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from featurestore.engines.spark.session import session
+from featurestore.store.duck import Store
+from jobs import learn, planning
+from jobs.config import Settings
+from jobs.learn import Outcome
+from jobs.planning import micros, time
+from pipeline.records import Window
+
+
+def run(
+    settings: Settings,
+    cluster: str,
+    *,
+    master: str,
+    tables: str,
+    now: Callable[[], datetime],
+    store: Store | None = None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Outcome:
+    """Learn *cluster* at the Spark *master* from the export *tables*, a path or URL, save the model and publish.
+
+    A state begins anew with it, from which increments on this machine go on. What single activations used is left to
+    those. Raises `BadInput` where pyspark is not installed or *tables* hold nothing of the cluster, `Permanent` where
+    Spark fails.
+    """
+    started = now()
+    held = store or Store(settings.store.path, settings.store.deadline)
+    version = learn.code_version()
+    plan = held.read(lambda con: planning.plan(con, cluster, started, settings, version, full=True))
+    name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
+    with session(master) as spark:
+        from featurestore.engines.spark import learn as engine
+
+        asked = engine.Asked(
+            tables,
+            cluster,
+            window=round(settings.learn.window.total_seconds() * 1e6),
+            until=micros(started),
+            lag=micros(plan.span.until) - micros(plan.settled),
+        )
+
+        def told(step: str) -> None:
+            progress(engine.STEPS.index(step) + 1, len(engine.STEPS))
+
+        learned, inputs = engine.learn(spark, asked, learn.options(settings, name, plan), told)
+    metrics = {} if plan.newest is None else plan.newest.metrics
+    made = replace(
+        plan,
+        reason=f"asked for on Spark, from {tables}",
+        span=Window(time(inputs.since), time(inputs.until)),
+        use_settled=time(metrics[planning.USE_SETTLED]) if planning.USE_SETTLED in metrics else plan.use_settled,
+    )
+    return learn.saved(held, settings, cluster, made, learned, name, (started, now()))
