@@ -61,10 +61,10 @@ class Cluster:
 def below(pid: int) -> list[int]:
     """The processes that *pid* started, and those that they did."""
     parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except (OSError, ValueError):  # not a process, or one that is gone
+        except OSError:  # gone
             continue
         parents.setdefault(int(fields[1]), []).append(int(entry.name))
     found, ahead = [], [pid]
