@@ -28,6 +28,8 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "1g",
     "spark.locality.wait": "0s",
+    # Nothing begins before both workers are there.
+    "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "240s",
 }
