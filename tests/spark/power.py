@@ -27,15 +27,15 @@ class Tried:
 class Power(threading.Thread):
     """Watches a run, and cuts one worker off in the middle of it.
 
-    Once attribution is done the worker's Python processes are stopped: what they are handed next they leave unread in
+    The worker's Python processes are stopped between two steps: what they are handed next they leave unread in
     their sockets. As soon as something lies there, and the driver knows a task of theirs as running, the worker is
     killed with all below it. *struck* are the parts that it was at then, *seen* all processes that were ever below a
     worker.
     """
 
-    def __init__(self, spark: Any, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         super().__init__()
-        self._status = Status(spark)
+        self._status: Status | None = None
         self._cluster, self._lost = cluster, cluster.workers[1]
         self._over = threading.Event()
         self._stopped: list[int] = []
@@ -43,15 +43,15 @@ class Power(threading.Thread):
         self.struck: set[Part] = set()
         self.seen: set[int] = set()
 
-    def done(self, step: str) -> None:
-        """Hear that *step* of the run is done."""
-        if step != "attribution":
-            return
+    def strike(self, spark: Any) -> None:
+        """Let the worker stand still, and kill it as soon as it is at a task."""
+        self._status = Status(spark)
         programs = {pid: _program(pid) for pid in below(self._lost.pid)}
         [self.executor] = {words[words.index("--executor-id") + 1] for words in programs.values() if _OWN in words}
         pythons = [pid for pid, words in programs.items() if "python" in words[0]]
         for pid in pythons:
             os.kill(pid, signal.SIGSTOP)
+        assert pythons
         self._stopped = pythons
 
     def run(self) -> None:
@@ -63,7 +63,7 @@ class Power(threading.Thread):
                 if not self._stopped or self._lost.poll() is not None:
                     continue
                 until = until or time.monotonic() + PATIENCE
-                if _unread(self._stopped):
+                if self._status and _unread(self._stopped):
                     running = self._status.tries(self._status.active())
                     self.struck = {each.part for each in running if self._is_lost(each) and each.status == "RUNNING"}
                 if self.struck or time.monotonic() > until:
@@ -80,6 +80,7 @@ class Power(threading.Thread):
     def outcomes(self) -> tuple[set[Part], set[Part]]:
         """Return which parts failed on the lost worker, and which of those were done elsewhere; waits until the
         driver has recorded it of all that were struck."""
+        assert self._status
         until = time.monotonic() + PATIENCE
         while True:
             tries = list(self._status.tries({stage for stage, _ in self.struck}))

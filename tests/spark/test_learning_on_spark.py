@@ -1,67 +1,87 @@
 """Both engines say the same, on a real Spark cluster that loses a worker in the middle of the run."""
 
+import datetime as dt
 import math
 import os
+import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from featurestore.details import OF_FULL_FITS
-from featurestore.engines.candidate import Inputs, Learned, Options
-from featurestore.engines.local import learn as locally
-from featurestore.engines.spark.session import session
-from featurestore.store import models, published, windows
+from featurestore.details import DETAILS
+from featurestore.store import models, published, states
 from featurestore.store.duck import Store
-from jobs.cli import main
+from jobs import learn, sparking
+from jobs.config import Settings, StoreSettings
 from jobs.exporting.parquet import export
-from jobs.planning import micros
-from jobs.planning import time as moment
-from pipeline.records import Window
 from tests.spark.conftest import Cluster
-from tests.spark.power import Power
-from tests.support.history import BEGIN_US, fill, history
+from tests.spark.power import Part, Power
+from tests.support.history import BEGIN, fill, history
 
-HOUR = 3_600_000_000
-UNTIL, WINDOW, LAG = BEGIN_US + 36 * HOUR, 48 * HOUR, HOUR
-OPTIONS = Options(model="m")
+NOW = BEGIN + dt.timedelta(hours=36)
 #: Of f0 beside f1, as simulated.
 SLOWDOWN = 0.6
+#: What the nodes run.
+KERNELS = ("6.1", "6.1", "6.8")
 
 
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
-    """36 hours of a cluster, stored, and exported."""
-    place = tmp_path_factory.mktemp("tables")
-    store = Store(place / "history.duckdb")
-    fill(store, history(slowdown=SLOWDOWN, an_hour=60))
-    export(store, place / "tables")
-    return store, place / "tables"
+def test_a_worker_that_is_killed_costs_a_task_and_both_engines_say_the_same(tmp_path: Path, cluster: Cluster) -> None:
+    from pyspark.sql import SparkSession
 
+    here, there = (_settings(tmp_path, name) for name in ("here", "there"))
+    given = history(slowdown=SLOWDOWN, an_hour=60)
+    at = given.nodes.column_names.index("kernel")
+    given = replace(given, nodes=given.nodes.set_column(at, "kernel", pa.array(KERNELS)))
+    local, spark = Store(here.store.path), Store(there.store.path)
+    fill(local, given)
+    export(local, tmp_path / "tables")
+    shutil.copy(here.store.path, there.store.path)
+    learn.run(here, "c1", now=lambda: NOW, full=True, store=local)
 
-@pytest.fixture(scope="module")
-def local(tables: tuple[Store, Path]) -> Learned:
-    span = Window(moment(UNTIL - WINDOW), moment(UNTIL))
-    copied = windows.copy(tables[0], "c1", span)
-    return locally(Inputs(**copied, since=micros(span.since), until=UNTIL, settled=UNTIL - LAG), OPTIONS)
+    power, outcomes = Power(cluster), list[set[Part]]()
 
+    def progress(done: int, of: int) -> None:
+        if done == 1:
+            power.strike(SparkSession.getActiveSession())
+        if done == of:
+            outcomes.extend(power.outcomes())
 
-def test_the_command_saves_and_publishes_and_increments_go_on_from_it(
-    tables: tuple[Store, Path], cluster: Cluster, tmp_path: Path
-) -> None:
-    store, exported = tables
-    (tmp_path / "colocate.toml").write_text(
-        f'[store]\npath = "{store.path}"\nsnapshot = "{tmp_path}/snapshot"\n', encoding="utf-8"
-    )
-    learn = ["--config", str(tmp_path / "colocate.toml"), "learn"]
-    assert main([*learn, "--engine", "spark", "--master", cluster.url, "--from", str(exported)]) == 0
-    snapshot = published.load(tmp_path / "snapshot")
-    [model] = store.read(lambda con: models.saved(con, "c1"))
-    assert snapshot.models == {"c1": model.model}
-    assert model.metrics["engine"]["name"] == "spark"
+    power.start()
+    try:
+        sparking.run(
+            there,
+            "c1",
+            master=cluster.url,
+            tables=str(tmp_path / "tables"),
+            now=lambda: NOW,
+            store=spark,
+            progress=progress,
+        )
+    finally:
+        power.end()
+    assert cluster.workers[1].poll() == -signal.SIGKILL
+    failed, again = outcomes
+    assert power.struck
+    assert power.struck <= failed  # what it was at, it did not finish
+    assert power.struck <= again  # and another did
+
+    [own], [other] = (store.read(lambda con: models.saved(con, "c1")) for store in (spark, local))
+    assert (own.window_start, own.window_end) == (other.window_start, other.window_end)
+    for name in (*models.LEARNED, *DETAILS):
+        found, wanted = (
+            store.read(lambda con, model=model, name=name: models.table(con, model, name))
+            for store, model in ((spark, own), (local, other))
+        )
+        assert_same(found, wanted)
+    for name in ("activations", "composites", "placed", "functions", "evidence", "seen", "exposures", "pairs"):
+        assert own.metrics[name] == other.metrics[name]
+    assert own.metrics["attribution"] == other.metrics["attribution"]
+    snapshot = published.load(there.store.snapshot)
+    assert snapshot.models == {"c1": own.model}
     [pair] = [
         row
         for row in snapshot["pairs"].to_pylist()
@@ -69,50 +89,31 @@ def test_the_command_saves_and_publishes_and_increments_go_on_from_it(
     ]
     assert pair["status"] == "observed"
     assert pair["low"] <= SLOWDOWN <= pair["high"]
-    assert main(learn) == 0  # there is nothing new
-    assert [each.model for each in store.read(lambda con: models.saved(con, "c1"))] == [model.model]
 
-
-def test_a_worker_that_is_killed_costs_a_task_and_both_engines_say_the_same(
-    tables: tuple[Store, Path], local: Learned, cluster: Cluster
-) -> None:
-    with session(cluster.url) as spark:
-        from featurestore.engines.spark.learn import Asked, learn
-
-        power = Power(spark, cluster)
-        power.start()
-        try:
-            found, inputs = learn(spark, Asked(str(tables[1]), "c1", WINDOW, UNTIL, LAG), OPTIONS, power.done)
-        finally:
-            power.end()
-        failed, again = power.outcomes()
-    assert cluster.workers[1].poll() == -signal.SIGKILL
-    assert power.struck
-    assert power.struck <= failed  # what it was at, it did not finish
-    assert power.struck <= again  # and another did
-    assert (inputs.since, inputs.until) == (UNTIL - WINDOW, UNTIL)
-    assert found.tables["pairs"].num_rows == 25
-    for name in ("pairs", "functions", "latencies", "company", "busyness"):
-        assert_same(found.tables[name], local.tables[name])
-    for name in ("pair_evidence", "fits", "base_times", *OF_FULL_FITS):
-        assert_same(found.details[name], local.details[name])
-    steps = found.metrics["engine"]["steps"]
-    for name in ("activations", "composites", "placed", "functions", "evidence", "seen", "exposures", "pairs"):
-        assert found.metrics[name] == local.metrics[name]
-    assert found.attribution == local.attribution
-    assert steps["attribution"]["parts"] == steps["fit"]["parts"] == 5
+    steps = own.metrics["engine"]["steps"]
     assert set(steps) == {"attribution", "fit", "fold"}
+    assert steps["attribution"]["parts"] == steps["fit"]["parts"] == 5
     for step in steps.values():
         processes = {int(process.rpartition(":")[2]) for process in step["processes"]}
         assert processes
         assert processes <= power.seen
         assert os.getpid() not in processes
-    assert found.state is not None and local.state is not None
-    assert [(step.since, step.until, step.rows) for step in found.state.steps] == [
-        (step.since, step.until, step.rows) for step in local.state.steps
+
+    found, wanted = (store.read(lambda con: states.whole(con, "c1")) for store in (spark, local))
+    assert [(step.since, step.until, step.rows, step.running) for step in found.steps] == [
+        (step.since, step.until, step.rows, step.running) for step in wanted.steps
     ]
-    for victim, block in local.state.current.items():
-        np.testing.assert_allclose(found.state.current[victim].gram, block.gram, rtol=1e-7, atol=1e-6)
+    assert found.current.keys() == wanted.current.keys()
+    for victim, block in wanted.current.items():
+        assert found.current[victim].kernels == block.kernels
+        np.testing.assert_allclose(found.current[victim].under, block.under, rtol=1e-7)
+        np.testing.assert_allclose(found.current[victim].gram, block.gram, rtol=1e-7, atol=1e-6)
+    learn.run(there, "c1", now=lambda: NOW, store=spark)  # goes on from that state, and finds nothing new
+    assert [each.model for each in spark.read(lambda con: models.saved(con, "c1"))] == [own.model]
+
+
+def _settings(place: Path, name: str) -> Settings:
+    return Settings(store=StoreSettings(path=place / f"{name}.duckdb", snapshot=place / f"{name}.snapshot"))
 
 
 def assert_same(found: pa.Table, wanted: pa.Table) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
-from featurestore import answers, details, profiles, unmeasured
+from featurestore import answers, details, node_kernels, profiles, unmeasured
 from featurestore.attribution.attribute import attribute
 from featurestore.columnar import codes, floats
 from featurestore.designs import design, expose, pressed
@@ -145,7 +145,8 @@ def fold(
     """Reduce one block of days of all victims: an `ANSWER` with the step."""
     [number] = [value.as_py() for value in key]
     runs, table = runs_of(table, given.functions, given.nodes, given.node_types)
-    runs = replace(runs, evidence=table["fitted"].to_numpy(zero_copy_only=False))
+    kernels = node_kernels.read(given.specs, given.nodes)
+    runs = replace(runs, evidence=table["fitted"].to_numpy(zero_copy_only=False), kernels=kernels)
     with threadpool_limits(1, "blas"):
         step = block(runs, int(edges[number]), int(edges[number + 1]), points, replace(given.options, threads=1)).step
     return _answer(number, (step, here("fold")))
