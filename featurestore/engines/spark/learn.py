@@ -9,7 +9,7 @@ import pickle
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
 from featurestore import answers, details, profiles
@@ -30,9 +29,10 @@ from featurestore.engines.candidate import Inputs, Learned, Options, Prepared
 from featurestore.engines.concluding import Found, conclude
 from featurestore.engines.folding import DAY, HOUR, cuts
 from featurestore.engines.past import Past
-from featurestore.engines.spark import shared, work
+from featurestore.engines.spark import gathered, shared, work
 from featurestore.engines.spark.reading import Export
 from featurestore.engines.spark.rows import ROWS, ddl, runs_of, schema
+from featurestore.engines.spark.tries import Tries
 from featurestore.exposure.sweep import OPEN
 from featurestore.interference.concurrency import build
 from featurestore.interference.fold import Linearisation
@@ -41,7 +41,7 @@ from pipeline.errors import BadInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: What `learn` tells that it has done.
-STEPS = ("attribution", "fits", "fold")
+STEPS = ("attribution", "fit", "fold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,14 @@ def learn(
 
     What single activations used is not in the answer. Raises `BadInput` where the export has no activations.
     """
-    export = Export(spark, asked.place, asked.cluster)
+    export, tries = Export(spark, asked.place, asked.cluster), Tries(spark)
+    tries.step("attribution")
     given, inputs, activations, counted = _given(export, asked, options)
     placed = _placed(export, activations, given).persist()
     try:
         told = [pickle.loads(body) for body in _bodies(placed)]
         progress("attribution")
+        tries.step("fit")
         runs = placed.filter("body IS NULL").drop("body")
         beside = _beside(runs, given)
         with tempfile.TemporaryDirectory(prefix="colocate-") as scratch:
@@ -78,26 +80,31 @@ def learn(
                 work.bound(work.fit, given=given, concurrency=partial(shared.sent, sent)), ddl(work.ANSWER)
             )
             victims = _answers(fits)
-            progress("fits")
+            progress("fit")
+        tries.step("fold")
         found = [victims[code] for code in range(len(given.functions))]
         past = Past(inputs.since)
         days, folds = _days(runs, given, points_of([fit for fit, *_ in found], past))
-        progress("fold")
+        tries.step("rest")
         several = _several(runs)
         first, last = runs.filter("fitted").selectExpr("min(start)", "max(until)").first()
+        again = tries.again()
+        progress("fold")
     finally:
         placed.unpersist()
     everything = Found(
         fits=[fit for fit, *_ in found],
         days=days,
         several=several,
-        measured=profiles.shared(*_measured(told), given.specs, given.node_types),
-        known=_known(told, len(given.functions)),
+        measured=profiles.shared(*gathered.measured(told), given.specs, given.node_types),
+        known=gathered.known(told, len(given.functions)),
         counted={key: value for each in told for key, value in each.counted.items()},
         tables={
-            "latencies": _ordered([each.latencies for each in told], ("node", "function", "node_type")),
-            "company": answers.most_met(_ordered([company for _, company, *_ in found], ("node", "function"))),
-            "busyness": _ordered([each.busyness for each in told], ("node", "function")),
+            "latencies": gathered.ordered([each.latencies for each in told], ("node", "function", "node_type")),
+            "company": answers.most_met(
+                gathered.ordered([company for _, company, *_ in found], ("node", "function"))
+            ),
+            "busyness": gathered.ordered([each.busyness for each in told], ("node", "function")),
         },
         compared={
             name: pa.concat_tables([compared[name] for _, _, compared, *_ in found]).unify_dictionaries()
@@ -109,13 +116,13 @@ def learn(
         last=last,
     )
     nowhere, _ = runs_of(schema(ROWS).empty_table(), given.functions, given.nodes, given.node_types)
-    methods = _methods(told)
+    methods = gathered.methods(told)
     on_nodes = round(sum(methods[METHODS[code]] for code in CERTAIN))
     ready = Prepared(nowhere, inputs.usage, USE.empty_table(), methods, *counted, on_nodes, np.zeros(0, bool))
     with threadpool_limits(1, "blas"):
         learned = conclude(everything, ready, inputs, options, past, None)
     where = [each.where for each in told] + [each for *_, each in found] + folds
-    return replace(learned, metrics={**learned.metrics, "engine": _engine(spark, where)}), inputs
+    return replace(learned, metrics={**learned.metrics, "engine": _engine(spark, where, again)}), inputs
 
 
 def _given(export: Export, asked: Asked, options: Options) -> tuple[work.Given, Inputs, Any, tuple[int, int]]:
@@ -143,6 +150,8 @@ def _given(export: Export, asked: Asked, options: Options) -> tuple[work.Given, 
         first = min(first, begun) if begun is not None else first
     activations = near.filter(f"start >= timestamp_micros({first - 2 * options.step_us})")
     count, composites = activations.selectExpr("count(*)", "count_if(composite)").first()
+    if count == composites:
+        raise BadInput(f"{asked.place}: no activations of cluster {asked.cluster!r} but those of compositions")
     activations = activations.filter("NOT composite")
     specs = export.small("nodes")
     own = activations.select("function", "node_type", "node").distinct().toArrow()
@@ -258,50 +267,12 @@ def _several(runs: Any) -> set[int]:
     return set(found.filter("count > 1").toArrow()["function"].to_pylist())
 
 
-def _measured(told: Sequence[work.Placed]) -> tuple[profiles.Profiles, np.ndarray[Any, Any]]:
-    """Return the profiles of all functions in the order of `profiles.measure`, and the largest use seen."""
-    own = profiles.nothing() if not told else _together([each.measured for each in told])
-    order = np.lexsort((own.node_type, own.function, own.node_type >= 0))
-    found = profiles.Profiles(*(getattr(own, field.name)[order] for field in fields(own)))
-    return found, np.max([each.most for each in told], axis=0, initial=0.0)
-
-
-def _together(parts: Sequence[profiles.Profiles]) -> profiles.Profiles:
-    names = [field.name for field in fields(profiles.Profiles)]
-    return profiles.Profiles(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-
-def _known(told: Sequence[work.Placed], functions: int) -> np.ndarray[Any, Any]:
-    found = np.full((functions, len(told[0].known) if told else 4), np.nan)
-    for each in told:
-        found[each.function] = each.known
-    return found
-
-
-def _ordered(parts: Sequence[pa.Table], by: Sequence[str]) -> pa.Table:
-    """Return the rows of all *parts* by the texts of some columns."""
-    if not parts:
-        return parts
-    whole = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
-    keys = pa.table({name: whole[name].cast(pa.string()) for name in by})
-    return whole.take(pc.sort_indices(keys, [(name, "ascending") for name in by]))
-
-
-def _methods(told: Sequence[work.Placed]) -> dict[str, float]:
-    """Return what `attribution.attribute.counts` tells."""
-    skew = np.concatenate([np.zeros(0), *(each.skew for each in told)]) / 1000
-    number = {name: float(sum(each.methods.get(name, 0) for each in told)) for name in METHODS}
-    median = float(np.median(skew)) if len(skew) else 0.0
-    return {**number, "skew_max_ms": float(skew.max(initial=0.0)), "skew_median_ms": median}
-
-
-def _engine(spark: Any, where: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _engine(spark: Any, where: Sequence[Mapping[str, Any]], again: Mapping[str, int]) -> dict[str, Any]:
     """Return for the model's record who ran each step: processes, and how many tasks were tried again."""
-    steps: dict[str, Any] = {}
+    steps: dict[str, Any] = {name: {"parts": 0, "retried": number, "processes": []} for name, number in again.items()}
     for each in where:
-        step = steps.setdefault(each["step"], {"parts": 0, "retried": 0, "processes": []})
+        step = steps[each["step"]]
         step["parts"] += 1
-        step["retried"] += each["attempt"] > 0
         if (process := f"{each['host']}:{each['pid']}") not in step["processes"]:
             step["processes"].append(process)
     return {"name": "spark", "version": spark.version, "steps": steps}

@@ -1,6 +1,6 @@
 """What runs in the workers: one function, node, victim or block of days at a time, over Arrow tables.
 
-It knows the kernels and nothing of Spark but who it is. What is not rows goes to the driver pickled, as Spark itself
+It knows the kernels and nothing of Spark. What is not rows goes to the driver pickled, as Spark itself
 sends what it runs.
 """
 
@@ -73,12 +73,8 @@ class Placed:
 
 
 def here(step: str) -> dict[str, Any]:
-    """Return who runs *step*: the host, the process, and which attempt it is."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    attempt = 0 if task is None else task.attemptNumber()
-    return {"step": step, "host": socket.gethostname(), "pid": os.getpid(), "attempt": attempt}
+    """Return who runs *step*: the host and the process."""
+    return {"step": step, "host": socket.gethostname(), "pid": os.getpid()}
 
 
 def place(key: tuple[Any, ...], table: pa.Table, given: Given) -> pa.Table:
