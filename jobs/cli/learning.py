@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -74,6 +75,8 @@ def learn(
             raise BadInput(f"{given[0]}: not with --engine spark")
         if tables is None:
             raise BadInput("--engine spark: name the tables with --from (colocate export parquet)")
+        if urlsplit(tables).password is not None:
+            raise BadInput("--from: a URL with a password in it; Spark's configuration is the place for credentials")
     elif tables is not None:
         raise BadInput("--from: only with --engine spark")
     held = settings(context)

@@ -87,50 +87,58 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.fixture(scope="session", autouse=True)
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with Spark's settings, which this process and all that it starts go by.
+
+    pyspark keeps one virtual machine for all sessions, and that reads them once.
+    """
     import pyspark
 
-    home, place = Path(pyspark.__file__).parent, tmp_path_factory.mktemp("spark")
+    place = tmp_path_factory.mktemp("spark")
     (place / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SETTINGS.items()))
     environment = {
-        "SPARK_HOME": str(home),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_CONF_DIR": str(place),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(place / "local"),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(REPOSITORY),
     }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield place
+
+
+@pytest.fixture(scope="session")
+def cluster(place: Path) -> Iterator[Cluster]:
     port, page = _free(), _free()
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (place / f"{len(started)}.log").open("wb") as log:
-            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
-            started.append(
-                subprocess.Popen(command, env={**os.environ, **environment}, stdout=log, stderr=log, cwd=place)
-            )
+            program = Path(os.environ["SPARK_HOME"]) / "bin" / "spark-class"
+            command = [str(program), f"org.apache.spark.deploy.{name}", *arguments]
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=place))
         return started[-1]
 
     url = f"spark://127.0.0.1:{port}"
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        try:
-            start("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page))
-            own = [
-                start(
-                    "worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "2g",
-                    "--work-dir", str(place / f"work-{number}"), url,
-                )
-                for number in range(2)
-            ]  # fmt: skip
-            _wait_for_workers(page, len(own))
-            yield Cluster(url, tuple(own))
-        finally:
-            for process in started:
-                if process.poll() is None:
-                    kill(process)
+    try:
+        start("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page))
+        own = [
+            start(
+                "worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "2g",
+                "--work-dir", str(place / f"work-{number}"), url,
+            )
+            for number in range(2)
+        ]  # fmt: skip
+        _wait_for_workers(page, len(own))
+        yield Cluster(url, tuple(own))
+    finally:
+        for process in started:
+            if process.poll() is None:
+                kill(process)
 
 
 def _free() -> int:

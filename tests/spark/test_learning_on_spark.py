@@ -98,6 +98,8 @@ def test_a_worker_that_is_killed_costs_a_task_and_both_engines_say_the_same(tmp_
         assert processes
         assert processes <= power.seen
         assert os.getpid() not in processes
+    assert steps["attribution"]["retried"] == 0
+    assert steps["fit"]["retried"] >= len(power.struck)
 
     found, wanted = (store.read(lambda con: states.whole(con, "c1")) for store in (spark, local))
     assert [(step.since, step.until, step.rows, step.running) for step in found.steps] == [

@@ -1,10 +1,14 @@
 """The connection to a Spark cluster: one session, set up for kernels that compute by themselves."""
 
 import os
+import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pipeline.errors import BadInput, Permanent
 
@@ -14,6 +18,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
     # Names of nodes and clusters are texts, whatever they look like.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
@@ -25,17 +30,27 @@ _SETTINGS = {
 }
 
 
+#: Seconds in which a master takes a connection.
+_DEADLINE = 10.0
+#: Where a standalone master listens unless told otherwise.
+_PORT = 7077
+
+
 @contextmanager
 def session(master: str) -> Iterator[Any]:
     """Yield a session at *master*, of which other settings come from Spark's own configuration.
 
-    Raises `BadInput` where pyspark is not installed, `Permanent` where the master cannot be reached.
+    Raises `BadInput` where pyspark or Java is not installed, `Permanent` where the master cannot be reached or what
+    is done in the session fails.
     """
     try:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
         raise BadInput("--engine spark: pyspark is not installed; pip install 'colocation-advisor[spark]'") from None
+    _find_java()
+    _reach(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("colocate learn")
     for name, value in _SETTINGS.items():
@@ -43,17 +58,46 @@ def session(master: str) -> Iterator[Any]:
     try:
         spark = builder.getOrCreate()
     except Exception as error:  # py4j has errors of its own for a JVM that does not start or reach its master
-        raise Permanent("spark", "unreachable", f"--master {master}: {_line(error)}") from error
+        raise Permanent("spark", "unreachable", f"--master {master}: {line(str(error))}") from error
     try:
-        spark.sparkContext.setLogLevel("ERROR")
         spark.conf.set("spark.sql.shuffle.partitions", str(3 * spark.sparkContext.defaultParallelism))
         yield spark
-    except PySparkException as error:
-        raise Permanent("spark", "failed", f"--master {master}: {_line(error)}") from error
+    except (PySparkException, Py4JError) as error:
+        raise Permanent("spark", "failed", f"--master {master}: {line(str(error))}") from error
     finally:
         spark.stop()
 
 
-def _line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+def line(said: str) -> str:
+    """Return what of an error of Spark, a text of many lines, says what went wrong.
+
+    That is the last line of a worker's traceback, or else the first of the cause of an error of the virtual machine.
+    """
+    lines = [each.strip() for each in said.split("\nJVM stacktrace:")[0].splitlines() if each.strip()]
+    _, _, traceback = said.partition("Traceback (most recent call last):\n")
+    for each in traceback.splitlines():
+        if each and not each[0].isspace():
+            return each
+    causes = [each.removeprefix(": ") for each in lines if each.startswith(": ")]
+    return (causes or lines or [""])[0]
+
+
+def _find_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if not (home and (Path(home) / "bin" / "java").exists()) and shutil.which("java") is None:
+        raise BadInput("--engine spark: there is no Java: neither in JAVA_HOME nor in PATH; Spark needs 17 or newer")
+
+
+def _reach(master: str) -> None:
+    """Find that one of a standalone cluster's masters answers; Spark would try for minutes."""
+    if not master.startswith("spark://"):
+        return
+    why = ""
+    for place in master.removeprefix("spark://").split(","):
+        try:
+            address = urlsplit(f"//{place}")
+            with socket.create_connection((address.hostname or "", address.port or _PORT), _DEADLINE):
+                return
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+    raise Permanent("spark", "unreachable", f"--master {master}: no master answers: {why}")

@@ -124,10 +124,7 @@ def test_numbers_are_never_used_again(store):
         (["--engine", "spark"], "--engine spark: name the tables with --from"),
         (["--from", "tables"], "--from: only with --engine spark"),
         (["--engine", "spark", "--from", "tables", "--list"], "--list: not with --engine spark"),
-        (
-            ["--engine", "spark", "--from", "tables"],
-            "pyspark is not installed; pip install 'colocation-advisor[spark]'",
-        ),
+        (["--engine", "spark", "--from", "s3a://key:secret@b/t"], "--from: a URL with a password in it"),
         (["--list", "--cluster", "c9"], "cluster 'c9': neither configured nor imported"),
     ],
 )
