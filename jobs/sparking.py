@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
+from featurestore.engines.spark import learn as engine
 from featurestore.engines.spark.session import session
 from featurestore.store.duck import Store
 from jobs import learn, planning
@@ -26,29 +28,41 @@ def run(
     """Learn *cluster* at the Spark *master* from the export *tables*, a path or URL, save the model and publish.
 
     A state begins anew with it, from which increments on this machine go on. What single activations used is left to
-    those. Raises `BadInput` where pyspark is not installed or *tables* hold nothing of the cluster, `Permanent` where
-    Spark fails.
+    those. Raises `BadInput` where pyspark or Java is not installed or *tables* hold nothing of the cluster,
+    `Permanent` where Spark fails.
     """
-    started = now()
     held = store or Store(settings.store.path, settings.store.deadline)
-    version = learn.code_version()
-    plan = held.read(lambda con: planning.plan(con, cluster, started, settings, version, full=True))
-    name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
     with session(master) as spark:
-        from featurestore.engines.spark import learn as engine
+        return run_in(spark, settings, cluster, tables=tables, now=now, store=held, progress=progress)
 
-        asked = engine.Asked(
-            tables,
-            cluster,
-            window=round(settings.learn.window.total_seconds() * 1e6),
-            until=micros(started),
-            lag=micros(plan.span.until) - micros(plan.settled),
-        )
 
-        def told(step: str) -> None:
-            progress(engine.STEPS.index(step) + 1, len(engine.STEPS))
+def run_in(
+    spark: Any,
+    settings: Settings,
+    cluster: str,
+    *,
+    tables: str,
+    now: Callable[[], datetime],
+    store: Store,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Outcome:
+    """Do what `run` does in a session that is open."""
+    started = now()
+    version = learn.code_version()
+    plan = store.read(lambda con: planning.plan(con, cluster, started, settings, version, full=True))
+    name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
+    asked = engine.Asked(
+        tables,
+        cluster,
+        window=round(settings.learn.window.total_seconds() * 1e6),
+        until=micros(started),
+        lag=micros(plan.span.until) - micros(plan.settled),
+    )
 
-        learned, inputs = engine.learn(spark, asked, learn.options(settings, name, plan), told)
+    def told(step: str) -> None:
+        progress(engine.STEPS.index(step) + 1, len(engine.STEPS))
+
+    learned, inputs = engine.learn(spark, asked, learn.options(settings, name, plan), told)
     metrics = {} if plan.newest is None else plan.newest.metrics
     made = replace(
         plan,
@@ -56,4 +70,4 @@ def run(
         span=Window(time(inputs.since), time(inputs.until)),
         use_settled=time(metrics[planning.USE_SETTLED]) if planning.USE_SETTLED in metrics else plan.use_settled,
     )
-    return learn.saved(held, settings, cluster, made, learned, name, (started, now()))
+    return learn.saved(store, settings, cluster, made, learned, name, (started, now()))

@@ -5,7 +5,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -65,7 +65,8 @@ def session(master: str) -> Iterator[Any]:
     except (PySparkException, Py4JError) as error:
         raise Permanent("spark", "failed", f"--master {master}: {line(str(error))}") from error
     finally:
-        spark.stop()
+        with suppress(Py4JError, OSError):  # of a virtual machine that is gone
+            spark.stop()
 
 
 def line(said: str) -> str:
