@@ -28,7 +28,8 @@ class Export:
         """Return a table of the cluster, from day *since* on; empty where the export has none of it."""
         from pyspark.errors import AnalysisException
 
-        ddl = ", ".join(f"`{field.name}` {_TYPES[field.type]}" for field in TABLES[name])
+        kinds = {field.name: _TYPES[field.type] for field in TABLES[name]}
+        ddl = ", ".join(f"`{column}` {kind}" for column, kind in kinds.items())
         days = "node" in TABLES[name].names
         try:
             found = self._spark.read.schema(f"{ddl}, cluster string{', day string' if days else ''}").parquet(
@@ -37,7 +38,8 @@ class Export:
         except AnalysisException as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise BadInput(f"{self._place}/{name}: {str(error).splitlines()[0]}") from error
-            return self._spark.createDataFrame([], ddl)
+            nothing = self._spark.range(0)  # known to be empty when it is planned, so that no task is spent on it
+            return nothing.selectExpr(*(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in kinds.items()))
         found = found.filter(found["cluster"] == self._cluster)
         if since is not None and days:
             found = found.filter(found["day"] >= since)
