@@ -23,7 +23,13 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 #: A busy machine starts a virtual machine in tens of seconds.
 PATIENCE = 240.0
 
+#: Virtual machines that live for a minute: compiling what they do takes longer than doing it.
+SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 SETTINGS = {
+    "spark.driver.extraJavaOptions": SHORT,
+    "spark.executor.extraJavaOptions": SHORT,
+    "spark.sql.codegen.wholeStage": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "1g",
@@ -101,6 +107,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_CONF_DIR": str(place),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_JAVA_OPTS": SHORT,
         "SPARK_LOCAL_DIRS": str(place / "local"),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(REPOSITORY),

@@ -72,14 +72,19 @@ def session(master: str) -> Iterator[Any]:
 def line(said: str) -> str:
     """Return what of an error of Spark, a text of many lines, says what went wrong.
 
-    That is the last line of a worker's traceback, or else the first of the cause of an error of the virtual machine.
+    That is the last line of a worker's traceback, or else the first cause in the virtual machine that is not only the
+    head of another.
     """
     lines = [each.strip() for each in said.split("\nJVM stacktrace:")[0].splitlines() if each.strip()]
     _, _, traceback = said.partition("Traceback (most recent call last):\n")
     for each in traceback.splitlines():
         if each and not each[0].isspace():
             return each
-    causes = [each.removeprefix(": ") for each in lines if each.startswith(": ")]
+    causes = [
+        each.removeprefix(": ").removeprefix("Caused by: ")
+        for each in lines
+        if each.startswith((": ", "Caused by: ")) and not each.endswith(":")
+    ]
     return (causes or lines or [""])[0]
 
 
