@@ -19,7 +19,7 @@ import pytest
 
 from pipeline.clients.kubernetes import KubernetesClient
 from tests.support.cluster import Cluster
-from tests.support.installed import Installed
+from tests.support.installed import NAME, SYSTEM, Installed
 from tests.support.renderers import kustomized
 from tests.support.webhook_cluster import Advised, serving
 
@@ -157,6 +157,8 @@ def installation(
         [each for key, each in made.objects.items() if key in base and key[0] != "MutatingWebhookConfiguration"]
     )
     yield made
+    for each in ("ca", "tls", "tokens"):  # the keeper made them
+        cluster.call("DELETE", f"{SYSTEM}/secrets/{NAME}-{each}")
     cluster.clean()
 
 

@@ -1,13 +1,8 @@
 """The committed manifests on a real API server, and the product run with its own service accounts' rights."""
 
 import base64
-import subprocess
-import sys
-import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,13 +13,10 @@ from pipeline.clients.kubernetes import KubernetesClient
 from tests.cluster.conftest import Running
 from tests.support import installed
 from tests.support.cluster import Cluster, wait_for
-from tests.support.installed import PATHS, Installed
-from tests.support.renderers import kustomized
+from tests.support.installed import KEEPER, NAME, PATHS, WEBHOOK, Installed
 from tests.support.serving import PATIENCE, Serving
 
 pytestmark = pytest.mark.cluster
-NAME, WEBHOOK, KEEPER = "colocation-advisor", "colocation-advisor-webhook", "colocation-advisor-bootstrap"
-OVERLAY = str(Path(__file__).parent / "kubernetes-1.20")
 PODS = "/api/v1/namespaces/default/pods"
 #: What each feature alone may do: method, path, body. Dry; rights are looked at before anything else.
 WRITES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -47,26 +39,6 @@ NEVER = [
 ]
 
 
-@pytest.fixture(scope="module")
-def documents() -> list[dict[str, Any]]:
-    return kustomized(OVERLAY)
-
-
-@pytest.fixture(scope="module")
-def installation(
-    running: Running, documents: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installed]:
-    """The default overlay's objects; the webhook's own are left to the test that has somebody to ask."""
-    cluster = Cluster(running.kubeconfig, f"t{uuid.uuid4().hex[:8]}")
-    made = Installed(cluster, documents, tmp_path_factory.mktemp("installed"))
-    base = {(each["kind"], each["metadata"]["name"]) for each in kustomized("overlays/default")}
-    made.apply(
-        [each for key, each in made.objects.items() if key in base and key[0] != "MutatingWebhookConfiguration"]
-    )
-    yield made
-    cluster.clean()
-
-
 def _write(made: Installed, account: str, method: str, path: str, body: object = None) -> int:
     """The status of a dry request with the rights of *account*."""
     config = Cluster(made.kubeconfig(account), "none")
@@ -75,34 +47,10 @@ def _write(made: Installed, account: str, method: str, path: str, body: object =
     return status
 
 
-def _keep(made: Installed) -> int:
-    """Run the keeper once, with the arguments of its own pod, and for the name by which a test can reach the pods."""
-    arguments = [*made.container("Deployment", KEEPER)["args"], "--host", "localhost", "--once"]
-    environment = made.environment("Deployment", KEEPER, made.directory)
-    return subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], env=environment, check=False).returncode
-
-
-def _webhook(made: Installed, url: str) -> None:
-    """Put up the webhook as committed, but for where it is asked: there is no network of services here."""
-    document = made.objects["MutatingWebhookConfiguration", NAME]
-    [asked] = document["webhooks"]
-    made.cluster.create(
-        PATHS["MutatingWebhookConfiguration"],
-        {**document, "webhooks": [{**asked, "clientConfig": {"url": f"{url}/mutate"}}]},
-    )
-
-
 def _decided(client: httpx.Client, served: Serving) -> list[str]:
     answer = client.get(f"{served.url}/v1/decisions")
     assert answer.status_code == 200, answer.text
     return [row["pod"] for row in answer.json()["items"]]
-
-
-def _listens(served: Serving) -> str:
-    """Wait until it listens; return its URL, with the host that the certificate is for."""
-    wait_for(lambda: served.address() is not None, PATIENCE)
-    served.url = f"https://localhost:{served.address()}"
-    return served.url
 
 
 def test_writer_and_replica_do_all_they_do_with_their_own_rights_and_nothing_is_refused(
@@ -112,19 +60,16 @@ def test_writer_and_replica_do_all_they_do_with_their_own_rights_and_nothing_is_
         pytest.skip("this API server's audit log cannot be read")
     made, before = installation, installed.length(running.audit)
     node = made.cluster.node("a")
-    made.objects["MutatingWebhookConfiguration", NAME]["webhooks"][0]["objectSelector"]["matchLabels"] = {
-        "deployed": made.cluster.prefix
-    }
-    assert _keep(made) == 3, "the webhook is not there to be told of the CA"
+    assert made.keep() == 3, "the webhook is not there to be told of the CA"
     tokens = made.secret("colocation-advisor-tokens")
-    _webhook(made, "https://localhost:1")
-    assert _keep(made) == 0
+    made.webhook("https://localhost:1", deployed=made.cluster.prefix)
+    assert made.keep() == 0
     assert made.secret("colocation-advisor-tokens") == tokens
 
     with made.served("StatefulSet", NAME) as writer:
-        url = _listens(writer)
+        url = made.reached(writer)
         with made.client() as client, made.served("Deployment", WEBHOOK, COLOCATE_REPLICA__WRITER=url) as replica:
-            _listens(replica)
+            made.reached(replica)
             for served in (writer, replica):
                 wait_for(lambda served=served: _ready(client, served).get("live", False), PATIENCE)
             for task in ("nodes", "workflows", "placements", "learn"):
