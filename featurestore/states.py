@@ -7,14 +7,16 @@ window of that fit (*aged*), the blocks folded since the window's begin, and the
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from featurestore.interference.evidence import Floats, Ints, Predictions
-from featurestore.interference.fold import Block, Linearisation, faded, fold
+from featurestore.interference.blocks import Block, Linearisation
+from featurestore.interference.evidence import Bools, Floats, Ints, Predictions
+from featurestore.interference.fold import faded, fold
 
 #: The number of the layout of what is packed; states of another are not read.
 LAYOUT = 2
@@ -55,8 +57,8 @@ class Head:
 class Step:
     """One step of the fold: the *blocks* of all victims whose runs ended from *since* to *until*, *rows* of evidence.
 
-    A step of no duration is the correction to the full fit (`fold.corrected`). *running* are the kernels that nodes
-    of the cluster ran from *since* to *until*; none: not known of all.
+    A step of no duration is the correction to the full fit (`solution.corrected`). *running* are the kernels that
+    nodes of the cluster ran from *since* to *until*; none: not known of all.
     """
 
     since: int
@@ -181,14 +183,20 @@ def _point_table(rows: Sequence[tuple[int, Linearisation]]) -> pa.Table:
 
 
 def _triangle(gram: Floats) -> Floats:
-    found: Floats = gram[np.tril_indices(len(gram))]
+    found: Floats = gram[_lower(len(gram))]
     return found
 
 
 def _square(triangle: Floats, size: int) -> Floats:
     found = np.zeros((size, size))
-    found[np.tril_indices(size)] = triangle
-    return found + np.tril(found, -1).T
+    found[_lower(size)] = triangle
+    return np.where(_lower(size), found, found.T)
+
+
+@lru_cache(64)
+def _lower(size: int) -> Bools:
+    """Return where the lower triangle of a matrix [size, size] is."""
+    return np.tril(np.ones((size, size), bool))
 
 
 def _lists(arrays: Sequence[Floats | Ints]) -> pa.Array:

@@ -10,9 +10,9 @@ import numpy as np
 
 from featurestore.engines.candidate import Options
 from featurestore.engines.past import Past
-from featurestore.interference import fold
-from featurestore.interference.evidence import Told, told
-from featurestore.interference.fold import Block, Linearisation
+from featurestore.interference import solution
+from featurestore.interference.blocks import Block, Linearisation
+from featurestore.interference.evidence import Told
 from featurestore.runs import Runs
 from featurestore.states import Blocks, Points, Step, folded
 
@@ -36,7 +36,7 @@ class Begun:
 
 def points_of(fits: Sequence[Told], past: Past) -> dict[int, Linearisation]:
     """Return the points at which days are reduced: those of the *fits*, else those from before."""
-    return {**past.points, **{fit.victim: fold.linearise(fit.whole()) for fit in fits if not fit.reason}}
+    return {**past.points, **{fit.victim: solution.linearise(fit) for fit in fits if not fit.reason}}
 
 
 def begin(
@@ -58,9 +58,9 @@ def begin(
     for fit in fits:
         if fit.reason or fit.victim in several or fit.victim not in alone:
             continue
-        own, whole = alone[fit.victim], fit.whole()
-        gaps.append(fold.gaps(fold.solve(own, points[fit.victim], len(fits), options.estimation), whole))
-        corrections[fit.victim], points[fit.victim] = fold.corrected(own, whole, points[fit.victim])
+        own = alone[fit.victim]
+        gaps.append(solution.gaps(solution.solve(own, points[fit.victim], len(fits), options.estimation), fit))
+        corrections[fit.victim], points[fit.victim] = solution.corrected(own, fit, points[fit.victim])
     steps = [*done, Step(closed, closed, 0.0, corrections)]
     current = folded(past.aged, steps, options.memory)
     final = folded(current, days[len(done) :], options.memory)
@@ -83,7 +83,7 @@ def begin(
 def _said(fit: Told, states: Blocks, points: Mapping[int, Linearisation], functions: int, options: Options) -> Told:
     """Return what the fold says of a victim; where it says nothing, what the fit does."""
     if fit.victim in states and fit.victim in points:
-        return told(fold.solve(states[fit.victim], points[fit.victim], functions, options.estimation))
+        return solution.solve(states[fit.victim], points[fit.victim], functions, options.estimation)
     return fit
 
 

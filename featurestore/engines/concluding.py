@@ -15,8 +15,8 @@ from featurestore.engines.beginning import Begun, begin
 from featurestore.engines.candidate import Inputs, Known, Learned, Options, Prepared, basis, candidate, outside
 from featurestore.engines.past import Past
 from featurestore.exposure.kernels import Floats
-from featurestore.interference import fold, pairs
-from featurestore.interference.evidence import Bools, Predictions, Told
+from featurestore.interference import pairs, solution
+from featurestore.interference.evidence import OF_AGGRESSORS, Bools, Predictions, Told
 from featurestore.states import Head, State, Step
 
 
@@ -132,12 +132,11 @@ def _strayed(before: State | None, begun: Begun, state: State) -> dict[str, floa
         name = before.head.names[victim]
         if name not in place or victim not in before.points:
             continue
-        old = fold.solve(block, before.points[victim], len(before.head.names))
-        known = np.full(len(place), np.nan)
-        for code in np.flatnonzero(np.isfinite(old.slowdown)):
-            if before.head.names[code] in place:
-                known[place[before.head.names[code]]] = old.slowdown[code]
-        gap = fold.gaps(replace(old, slowdown=known), begun.fits[place[name]].whole())
+        old = solution.solve(block, before.points[victim], len(before.head.names))
+        now = np.array([place.get(before.head.names[code], -1) for code in old.met.tolist()], np.int64)
+        kept = np.argsort(now)[int((now < 0).sum()) :]
+        same = {each: getattr(old, each)[kept] for each in OF_AGGRESSORS}
+        gap = solution.gaps(replace(old, met=now[kept], **same), begun.fits[place[name]])
         found.append(float(gap.max(initial=0.0)))
     return {"before": round(max(found), 3)} if found else {}
 

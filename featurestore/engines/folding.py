@@ -17,9 +17,11 @@ from featurestore.designs import designs, expose, taken
 from featurestore.engines.candidate import Options
 from featurestore.exposure.kernels import Ints
 from featurestore.exposure.sweep import OPEN, group
+from featurestore.interference.blocks import Block, Linearisation
 from featurestore.interference.concurrency import build
 from featurestore.interference.evidence import Bools, VictimDesign
-from featurestore.interference.fold import Block, Linearisation, fold, reduce
+from featurestore.interference.fold import fold
+from featurestore.interference.reduction import reduce
 from featurestore.runs import Runs
 from featurestore.states import Step
 

@@ -32,8 +32,8 @@ from featurestore.engines.candidate import (
 from featurestore.engines.folding import HOUR, Reduced, block, edges, members
 from featurestore.exposure.kernels import Codes, Ints
 from featurestore.exposure.sweep import OPEN
-from featurestore.interference import fold
-from featurestore.interference.evidence import Told, told
+from featurestore.interference import solution
+from featurestore.interference.evidence import Told
 from featurestore.runs import Runs
 from featurestore.states import Blocks, State, Step, folded
 
@@ -112,8 +112,8 @@ def _day(ready: Prepared, cut: tuple[int, int], inputs: Inputs, options: Options
 
 def _fit(victim: int, states: Blocks, state: State, functions: int, options: Options) -> Told:
     if victim in states and victim in state.points:
-        return told(fold.solve(states[victim], state.points[victim], functions, options.estimation))
-    return told(fold.unknown(victim, functions))
+        return solution.solve(states[victim], state.points[victim], functions, options.estimation)
+    return solution.unknown(victim, functions)
 
 
 def _advanced(state: State, done: Sequence[Step], current: Blocks, runs: Runs) -> State:
@@ -139,7 +139,7 @@ def _outgrown(days: Sequence[Reduced], rows: int, fits: Sequence[Told], runs: Ru
         return f"evidence grew from {state.head.fitted:.0f} to {rows} activations"
     for fit in fits:
         name = runs.functions[fit.victim].as_py()
-        if fit.victim in state.points and (by := fold.moved(fit.whole(), state.points[fit.victim])) > _MOST_MOVED:
+        if fit.victim in state.points and (by := solution.moved(fit, state.points[fit.victim])) > _MOST_MOVED:
             return f"{name}: a slowdown moved by {math.expm1(by):.0%} from where the last full fit saw it"
         if abs(fit.drift - state.head.drift.get(name, 0.0)) > _MOST_DRIFT:
             return f"{name}: drifted by {fit.drift:.1f} standard deviations of a usual day's level"

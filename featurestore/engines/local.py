@@ -20,9 +20,9 @@ from featurestore.engines.concluding import Found, conclude
 from featurestore.engines.folding import block, edges, in_turn
 from featurestore.engines.past import recall
 from featurestore.exposure.sweep import OPEN, Exposure
+from featurestore.interference.blocks import Linearisation
 from featurestore.interference.concurrency import build
 from featurestore.interference.evidence import Told, told
-from featurestore.interference.fold import Linearisation
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import Runs
 from featurestore.states import State, Step

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from featurestore.columnar import distinct
 from featurestore.exposure.kernels import Codes, Ints
-from featurestore.interference.fold import Block, Linearisation, relabelled
+from featurestore.interference.blocks import Block, Linearisation, relabelled
 from featurestore.runs import Runs
 from featurestore.states import State, Step, folded
 

@@ -62,20 +62,21 @@ class VictimDesign:
 
 
 @dataclass(frozen=True, slots=True)
-class VictimFit:
-    """What one victim's activations say about each aggressor; arrays [F], NaN where nothing can be said.
+class _Fit:
+    """What one victim's activations say about aggressors [a]: which ones, the two forms of a fit say. NaN where
+    nothing can be said.
 
     *slowdown* and *se* are the estimate and its standard error before any prior; *placebo* and *placebo_se* the
     effect on the log execution of one more activation of the same function anywhere in the cluster;
     *effective_overlaps* the sums of exposures; *activations* how many of the victim's runs met the aggressor.
     *reason* says why nothing was fitted (empty: fitted). *columns* [m], *raw* [m], *precision* [m, m]: the log(1 +
-    slowdown) of those aggressors, also the hardly determined ones, and their inverse covariance, all controls
-    integrated out (on this scale the likelihood is nearest to a normal one). *inflation* [F] is by how much the
-    clusters of the errors widened the variances. *base* maps a node type to the undisturbed execution in seconds;
-    *noise* is the standard deviation of the log; *drift* the mean residual of the newest time block over its
-    standard error. *controls* maps what was held constant to by how much it moved the log (standard deviation).
-    *halves* are *raw* and *precision* of the even and of the odd time blocks alone, for measuring how well
-    probabilities are kept; empty where they were not told apart.
+    slowdown) of those aggressors (codes of functions), also the hardly determined ones, and their inverse
+    covariance, all controls integrated out (on this scale the likelihood is nearest to a normal one). *inflation*
+    [a] is by how much the clusters of the errors widened the variances. *base* maps a node type to the undisturbed
+    execution in seconds; *noise* is the standard deviation of the log; *drift* the mean residual of the newest time
+    block over its standard error. *controls* maps what was held constant to by how much it moved the log (standard
+    deviation). *halves* are *raw* and *precision* of the even and of the odd time blocks alone, for measuring how
+    well probabilities are kept; empty where they were not told apart.
     """
 
     victim: int
@@ -99,33 +100,19 @@ class VictimFit:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A `VictimFit` without the aggressors of which it says nothing: of many fits, memory follows the pairs that met.
+class VictimFit(_Fit):
+    """A fit about all functions [F] of the cluster, by their codes."""
 
-    *functions* is F, *met* [q] are the aggressors that are kept, ascending; *slowdown* to *inflation* are of these,
-    [q]. *columns* are codes of functions, as in the fit, and all else is the fit's.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(_Fit):
+    """A fit without the aggressors of which it says nothing: of many fits, memory follows the pairs that met.
+
+    *functions* is F, *met* [a] are the codes of the aggressors that are kept, ascending.
     """
 
-    victim: int
     functions: int
-    rows: int
-    reason: str
     met: Ints
-    slowdown: Floats
-    se: Floats
-    placebo: Floats
-    placebo_se: Floats
-    effective_overlaps: Floats
-    activations: Ints
-    inflation: Floats
-    columns: Ints
-    raw: Floats
-    precision: Floats
-    base: Mapping[int, float] = field(default_factory=dict)
-    noise: float = float("nan")
-    drift: float = float("nan")
-    controls: Mapping[str, float] = field(default_factory=dict)
-    halves: tuple[tuple[Floats, Floats], ...] = ()
 
     def whole(self) -> VictimFit:
         """Return the fit with all its aggressors."""
@@ -136,18 +123,18 @@ class Told:
             found[self.met] = values
             return found
 
-        told: dict[str, Any] = {name: spread(name, missing) for name, missing in _OF_AGGRESSORS.items()}
+        told: dict[str, Any] = {name: spread(name, missing) for name, missing in OF_AGGRESSORS.items()}
         return VictimFit(**told, **{name: getattr(self, name) for name in _OF_VICTIMS})
 
 
 #: The arrays of a fit that have a value for each aggressor, and what they say of those that it never met.
-_OF_AGGRESSORS: Mapping[str, float] = {
+OF_AGGRESSORS: Mapping[str, float] = {
     **dict.fromkeys(("slowdown", "se", "placebo", "placebo_se"), float("nan")),
     "effective_overlaps": 0.0,
     "activations": 0,
     "inflation": 1.0,
 }
-_OF_VICTIMS = tuple(each.name for each in fields(VictimFit) if each.name not in _OF_AGGRESSORS)
+_OF_VICTIMS = tuple(each.name for each in fields(VictimFit) if each.name not in OF_AGGRESSORS)
 
 
 def told(fit: VictimFit | Told) -> Told:
@@ -159,7 +146,7 @@ def told(fit: VictimFit | Told) -> Told:
         something |= np.isfinite(values)
     something[fit.columns] = True
     met = np.flatnonzero(something)
-    own: dict[str, Any] = {name: getattr(fit, name)[met] for name in _OF_AGGRESSORS}
+    own: dict[str, Any] = {name: getattr(fit, name)[met] for name in OF_AGGRESSORS}
     kept = {name: getattr(fit, name) for name in _OF_VICTIMS}
     return Told(functions=len(fit.slowdown), met=met, **own, **kept)
 

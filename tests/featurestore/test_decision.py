@@ -1,7 +1,7 @@
 """From fits to the table of pairs: what is observed, predicted, unknown and a shared cause."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -263,6 +263,6 @@ def test_a_fit_without_the_aggressors_that_it_never_met_is_the_same_fit():
     for given in (fit, wide):
         kept = told(given)
         again = kept.whole()
-        for name in VictimFit.__slots__:
+        for name in (each.name for each in fields(VictimFit)):
             np.testing.assert_array_equal(getattr(again, name), getattr(given, name))
     assert told(wide).met.tolist() == [1, 2, 3]

@@ -3,17 +3,11 @@
 import numpy as np
 import pytest
 
-from featurestore.interference.fold import (
-    Block,
-    corrected,
-    fold,
-    gaps,
-    linearise,
-    reduce,
-    relabelled,
-    renewed,
-    solve,
-)
+from featurestore.interference import solution
+from featurestore.interference.blocks import Block, relabelled
+from featurestore.interference.fold import fold, renewed
+from featurestore.interference.reduction import reduce
+from featurestore.interference.solution import corrected, gaps, linearise
 from featurestore.interference.victim import fit_victim
 from tests.support.victims import beside, design, stretched
 
@@ -29,6 +23,11 @@ def day(number, truth=TRUTH, absent=(), n=400):
     times = 2.0 * stretched(exposure, truth) * np.exp(draw.normal(0, 0.2, n))
     start = np.sort(draw.uniform(number * DAY, (number + 1) * DAY, n))
     return times, exposure, start, draw.integers(0, 3, n)
+
+
+def solve(state, point, functions):
+    """What the state says, of all functions."""
+    return solution.solve(state, point, functions).whole()
 
 
 def made(parts):

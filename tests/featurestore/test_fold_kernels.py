@@ -8,7 +8,9 @@ import pytest
 
 from featurestore.engines.beginning import _faded
 from featurestore.exposure.sweep import OPEN
-from featurestore.interference.fold import Block, Linearisation, faded, fold, reduce, renewed
+from featurestore.interference.blocks import Block, Linearisation
+from featurestore.interference.fold import faded, fold, renewed
+from featurestore.interference.reduction import reduce
 from featurestore.node_kernels import NodeKernels, read
 from featurestore.states import Step, folded, pack_blocks, unpack_blocks
 from tests.support.victims import design

@@ -1,0 +1,149 @@
+"""One victim's evidence of some days, reduced once to a block: normal equations at a recorded point.
+
+A full fit (`victim.fit_victim`) gives the point around which the model is linear. What lasts stays (the base of each
+node type, the slowdowns, the placebos); what belongs to the days alone is integrated out within them (their level,
+drift, load, cold starts, nodes, older versions): the Schur complement of mixed model equations (Henderson 1975).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from featurestore.compiled import compiled
+from featurestore.interference import controls
+from featurestore.interference.blocks import Block, Linearisation, valued
+from featurestore.interference.concurrency import Concurrency
+from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign
+from featurestore.interference.gaussian import inverse
+
+#: Standard deviation of a block's own level: wide, since load and inputs change over a day. A tight one would read
+#: what differs between days as slowdowns.
+_LEVEL_SD = 0.3
+#: Functions that a block met for less than this have no column in it: they are counted, and teach nothing.
+_LEAST_OVERLAP = 0.5
+
+
+def reduce(
+    day: VictimDesign,
+    point: Linearisation,
+    concurrency: Concurrency | None = None,
+    options: Options | None = None,
+    version: str = "",
+    ran: tuple[Sequence[str], Ints] | None = None,
+) -> Block:
+    """Reduce the evidence of some days (one block) to its normal equations at *point*.
+
+    Rows on node types that the point does not know take no part: they ask for a full fit. *version* names the
+    victim's version and limits, which are the same for all rows. *ran*, where kernels of nodes are known: their
+    names, and the code [n] of the one that each row ran under, -1 where not known.
+    """
+    options = options or Options()
+    rows = np.flatnonzero(np.isfinite(day.execution) & (day.execution >= 0) & np.isin(day.node_type, point.types))
+    beside, place = np.unique(day.indices, return_inverse=True)
+    effective = np.bincount(place, weights=day.values, minlength=len(beside)).astype(np.float64)
+    runs = np.bincount(place[day.values > 0], minlength=len(beside))
+    met = np.flatnonzero(runs > 0)
+    counted = Block(
+        met=beside[met].astype(np.int64),
+        overlaps=effective[met],
+        activations=runs[met].astype(np.float64),
+        version=version,
+    )
+    if len(rows) == 0:
+        return counted
+    chosen = np.flatnonzero(effective >= _LEAST_OVERLAP)
+    if len(chosen) > options.max_columns:
+        chosen = np.sort(chosen[np.argsort(-effective[chosen], kind="stable")[: options.max_columns]])
+    columns = beside[chosen].astype(np.int64)
+    at = np.full(len(beside), -1)
+    at[chosen] = np.arange(len(chosen))
+    exposure, load = _exposures(rows, day.indptr, at[place], day.values, len(columns))
+    known = controls.build(day, rows, load, columns, concurrency, options)
+    kept = known.values.shape[1] - len(known.placebo)
+    own, penalty = _passing(known, kept)
+
+    believed = valued(point.columns, point.slowdown, columns, 0.0)
+    stretched = 1.0 + believed * (np.maximum(0.0, 1.0 - exposure) if options.stretch else 0.0)
+    total = 1.0 + (exposure * believed / stretched).sum(axis=1)
+    slope = exposure / stretched**2 / total[:, None]
+    types, place = np.unique(day.node_type[rows], return_inverse=True)
+    base = point.base[np.searchsorted(point.types, types)][place]
+    y = np.log(np.maximum(day.execution[rows], controls.HALF_MILLISECOND))
+    residual = y - base - np.log(total)
+    cold = day.cold[rows]
+    weight = _weights(residual, cold, options.huber * point.noise) / point.noise**2
+
+    lasting = np.concatenate([np.eye(len(types))[place], slope, known.values[:, kept:]], axis=1)
+    target = residual + base + slope @ believed
+    every, k = np.concatenate([lasting, own], axis=1), lasting.shape[1]
+    leaned = every.T @ (weight * target)
+    every *= np.sqrt(weight)[:, None]
+    product = every.T @ every
+    cross = product[:k, k:]
+    inner = inverse(product[k:, k:] + np.diag(penalty))
+    gram = product[:k, :k] - cross @ inner @ cross.T
+    pull = leaned[:k] - cross @ (inner @ leaned[k:])
+    m = len(columns)
+    at = np.concatenate([np.arange(len(types) + m), len(types) + m + np.searchsorted(columns, known.placebo)])
+    whole, pulled = np.zeros((len(types) + 2 * m,) * 2), np.zeros(len(types) + 2 * m)
+    whole[np.ix_(at, at)] = (gram + gram.T) / 2
+    pulled[at] = pull
+    plain = ~cold if not cold.all() else cold
+    reduced = replace(
+        counted,
+        types=types.astype(np.int64),
+        columns=columns.astype(np.int64),
+        gram=whole,
+        pull=pulled,
+        rows=float(len(rows)),
+        gap=float(weight[plain] @ residual[plain]),
+        weight=float(weight[plain].sum()),
+    )
+    if ran is None:
+        return reduced
+    kernels, shares = _shares(*ran, rows, weight * np.square(slope).sum(axis=1))
+    return replace(reduced, kernels=kernels, under=shares * reduced.information)
+
+
+@compiled
+def _exposures(rows: Ints, indptr: Ints, column: Ints, values: Floats, columns: int) -> tuple[Floats, Floats]:
+    """Return the exposures of *rows* [r] of a sparse matrix to each of the *columns* [r, columns], and to all [r];
+    *column* [values] is which one a value belongs to, -1 for none."""
+    found, load = np.zeros((len(rows), columns)), np.zeros(len(rows))
+    for row in range(len(rows)):
+        for k in range(indptr[rows[row]], indptr[rows[row] + 1]):
+            load[row] += values[k]
+            if column[k] >= 0:
+                found[row, column[k]] += values[k]
+    return found, load
+
+
+def _shares(names: Sequence[str], code: Ints, rows: Ints, information: Floats) -> tuple[tuple[str, ...], Floats]:
+    """Return the kernels [q] that the *rows* [r] ran under, ascending, and the share of their *information* [r] of
+    each."""
+    own = code[rows]
+    kernels = sorted({(names[each], each) for each in np.unique(own[own >= 0]).tolist()})
+    total = max(float(information.sum()), 1e-300)
+    shares = np.array([information[own == each].sum() / total for _, each in kernels], np.float64)
+    return tuple(name for name, _ in kernels), shares
+
+
+def _weights(residual: Floats, cold: Bools, limit: float) -> Floats:
+    """Return Huber's weights [n] of residuals about the medians of cold and of warm runs: a block has its own level,
+    and so have cold starts."""
+    centred = residual.copy()
+    for kind in (cold, ~cold):
+        if kind.any():
+            centred[kind] -= np.median(residual[kind])
+    return np.minimum(1.0, limit / np.maximum(np.abs(centred), 1e-300))
+
+
+def _passing(known: controls.Controls, kept: int) -> tuple[Floats, Floats]:
+    """Return the columns of the day alone and the penalty of each: its level, and all controls but node types and
+    placebos."""
+    columns = np.arange(len(known.types), kept)
+    group = known.group[columns]
+    precision = np.where(group == 0, 1e-2, 1.0 / np.square(np.minimum(known.sd[group], 1e3)))
+    level = np.ones((len(known.values), 1))
+    return np.concatenate([level, known.values[:, columns]], axis=1), np.append(_LEVEL_SD**-2.0, precision)

@@ -1,0 +1,149 @@
+"""What a folded state says, in the form of a fit; the point that a full fit records, and the fold corrected to it."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from featurestore.interference import controls
+from featurestore.interference.blocks import NO_CODES, Block, Linearisation, valued
+from featurestore.interference.evidence import Bools, Floats, Options, Told, VictimFit, told
+from featurestore.interference.gaussian import inverse
+
+#: Beliefs about what lasts, so weak that only coefficients without any evidence feel them.
+_BASE_SD = 10.0
+
+
+def linearise(fit: VictimFit | Told) -> Linearisation:
+    """Return the point recorded from a full fit; slowdowns that it could not tell stand at zero there."""
+    own = told(fit)
+    types = np.array(sorted(own.base), np.int64)
+    known = np.flatnonzero(np.isfinite(own.slowdown) & np.isfinite(own.se))
+    return Linearisation(
+        victim=own.victim,
+        types=types,
+        base=np.log(np.array([own.base[int(kind)] for kind in types])),
+        columns=own.met[known],
+        slowdown=np.maximum(own.slowdown[known], 0.0),
+        widening=np.sqrt(own.inflation[known]),
+        noise=own.noise,
+    )
+
+
+def corrected(state: Block, fit: VictimFit | Told, point: Linearisation) -> tuple[Block, Linearisation]:
+    """Return the block that makes the state say what the full *fit* over the same days says, and the point with the
+    factors by which the fit's errors are wider.
+
+    The day blocks lose a little against the one-shot fit, each having nuisance coefficients of its own. The block
+    holds no information, only the pull that moves the solution; it fades with the evidence that it belongs to.
+    """
+    own = told(fit)
+    kinds, m = len(state.types), len(state.columns)
+    covariance, theta = _posterior(state)
+    wanted = theta.copy()
+    base = np.array([own.base.get(int(kind), np.nan) for kind in state.types])
+    slowdown, placebo, se = (
+        valued(own.met, values, state.columns, np.nan) for values in (own.slowdown, own.placebo, own.se)
+    )
+    said = np.concatenate([np.log(base), slowdown, placebo])
+    sure = np.isfinite(said) & (np.diag(state.gram) > 0)
+    wanted[sure] = said[sure]
+    block = Block(
+        types=state.types,
+        columns=state.columns,
+        gram=np.zeros_like(state.gram),
+        pull=(state.gram + np.diag(_belief(state))) @ (wanted - theta),
+    )
+    deviation = np.sqrt(np.maximum(np.diag(covariance)[kinds : kinds + m], 1e-300))
+    ratio = valued(state.columns, se / deviation, point.columns, np.nan)
+    known = np.isfinite(ratio)
+    usual = float(np.clip(np.median(ratio[known]), 0.5, 3.0)) if known.any() else 1.0
+    widening = np.clip(np.where(known, ratio, usual), 0.25, 5.0)
+    return block, replace(point, widening=widening, usual=usual)
+
+
+def solve(state: Block, point: Linearisation, functions: int, options: Options | None = None) -> Told:
+    """Return what the state says of *functions* functions, in the form of a fit (for `pairs.learn`).
+
+    Its work follows what the victim met, however many functions there are.
+    """
+    options = options or Options()
+    kinds, m = len(state.types), len(state.columns)
+    covariance, theta = _posterior(state)
+    widening = valued(point.columns, point.widening, state.columns, point.usual)
+    slowdown = np.maximum(theta[kinds : kinds + m], -0.5)
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    se = deviation[kinds : kinds + m] * widening
+    enough = valued(state.met, state.overlaps, state.columns, 0.0) >= options.column_overlaps
+    sure = enough & (se < 0.9 * options.prior_sd)
+    shown = np.diag(state.gram)[kinds + m :] > 0
+    own = np.flatnonzero(enough)
+    growth = (1.0 + slowdown[own]) / widening[own]
+    precision = inverse(covariance[np.ix_(kinds + own, kinds + own)])
+    runs = np.round(state.activations)
+    counted = (state.overlaps > 0) | (runs > 0)
+    met = np.union1d(state.met[counted], state.columns[enough | sure | shown])
+
+    def of_columns(values: Floats, there: Bools) -> Floats:
+        return valued(state.columns, np.where(there, values, np.nan), met, np.nan)
+
+    return Told(
+        victim=point.victim,
+        functions=functions,
+        met=met,
+        rows=int(state.rows),
+        reason="" if state.rows else "too few activations",
+        slowdown=of_columns(slowdown, sure),
+        se=of_columns(se, sure),
+        placebo=of_columns(theta[kinds + m :], shown),
+        placebo_se=of_columns(deviation[kinds + m :], shown),
+        effective_overlaps=valued(state.met, state.overlaps, met, 0.0),
+        activations=valued(state.met, runs, met, 0.0).astype(np.int64),
+        columns=state.columns[own],
+        raw=np.log1p(slowdown[own]),
+        precision=precision * np.outer(growth, growth),
+        inflation=valued(state.columns, widening**2, met, point.usual**2),
+        base={int(kind): float(np.exp(value)) for kind, value in zip(state.types, theta, strict=False)},
+        noise=point.noise,
+        drift=state.drift,
+    )
+
+
+def unknown(victim: int, functions: int) -> Told:
+    """Return what is said of a victim that no full fit knew."""
+    nothing = np.zeros(0)
+    point = Linearisation(victim, NO_CODES, nothing, NO_CODES, nothing, nothing, float("nan"))
+    return solve(Block(), point, functions)
+
+
+def gaps(folded: VictimFit | Told, whole: VictimFit | Told) -> Floats:
+    """Return how far a folded state's slowdowns lie from a one-shot fit's, in the latter's standard errors; only of
+    pairs that both know."""
+    some, other = told(folded), told(whole)
+    gap = np.abs(valued(some.met, some.slowdown, other.met, np.nan) - other.slowdown) / other.se
+    return gap[np.isfinite(gap)]
+
+
+def moved(found: VictimFit | Told, point: Linearisation, options: Options | None = None) -> float:
+    """Return by how much the log of any stretched time has moved from the point, beyond three standard errors.
+
+    Only pairs with evidence enough to decide count. Around zero the linear model holds; at .1 and more it strays.
+    """
+    options, own = options or Options(), told(found)
+    enough = np.flatnonzero((own.effective_overlaps >= options.min_overlaps) & np.isfinite(own.slowdown))
+    before = np.log1p(valued(point.columns, point.slowdown, own.met[enough], 0.0))
+    now = np.log1p(np.maximum(own.slowdown[enough], 0.0))
+    beyond = np.abs(now - before) - 3 * own.se[enough] * np.exp(-before)
+    return float(np.max(beyond, initial=0.0))
+
+
+def _posterior(state: Block) -> tuple[Floats, Floats]:
+    covariance = inverse(state.gram + np.diag(_belief(state)))
+    theta: Floats = covariance @ state.pull
+    return covariance, theta
+
+
+def _belief(state: Block, prior_sd: float = Options().prior_sd) -> Floats:
+    """Return the precisions of what is believed beforehand [p]."""
+    m = len(state.columns)
+    belief = (_BASE_SD**-2.0, prior_sd**-2.0, controls.PLACEBO_SD**-2.0)
+    return np.repeat(belief, [len(state.types), m, m])
