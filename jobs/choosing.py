@@ -12,7 +12,7 @@ from featurestore.store import models
 from featurestore.store.duck import Store
 from featurestore.store.models import Model
 from jobs.config import Settings
-from jobs.learn import publish
+from jobs.saving import publish
 from pipeline.errors import BadInput
 
 #: The word that stands for the newest model, and for going on by itself.

@@ -9,23 +9,19 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
 
 from duckdb import DuckDBPyConnection
 
-from featurestore.details import DETAILS
 from featurestore.engines.candidate import Inputs, Learned, Options
 from featurestore.engines.increment import Carried, advance
 from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
-from featurestore.store import assemble, followed, models, published, queries, states, use, windows
+from featurestore.store import followed, models, queries, states, windows
 from featurestore.store.duck import Store
 from jobs import planning, tracing
 from jobs.config import Settings
 from jobs.planning import Plan, micros
-from jobs.promotion import Standing, consider, look, unmoved
-from pipeline.errors import BadInput
+from jobs.saving import code_version, saved
 from pipeline.records import Window
 
 
@@ -94,7 +90,11 @@ def _once(
     plan, begun = held.read(prepare)
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
     plan, learned = _learned(held, settings, cluster, plan, begun, name, progress)
-    return saved(held, settings, cluster, plan, learned, name, (started, now()))
+    finished = now()
+    model, promotion, snapshot = saved(held, settings, cluster, plan, learned, name, (started, finished))
+    outcome = _outcome(cluster, model, plan.span, learned, snapshot, (finished - started).total_seconds())
+    message = "; ".join(filter(None, (outcome.message, promotion.message)))
+    return replace(outcome, message=message, held_back=promotion.reason)
 
 
 def _learned(
@@ -133,76 +133,8 @@ def _inputs(held: Store, cluster: str, plan: Plan, begun: windows.Copied) -> Inp
     return Inputs(**tables, since=micros(plan.since), until=micros(plan.span.until), settled=micros(plan.settled))
 
 
-def saved(
-    held: Store,
-    settings: Settings,
-    cluster: str,
-    plan: Plan,
-    learned: Learned,
-    name: str,
-    times: tuple[datetime, datetime],
-) -> Outcome:
-    """Write what was learned, all or nothing of the model and the state, and publish: the one place where a
-    candidate becomes a model."""
-    started, finished = times
-    *parts, last = [learned.used.slice(at, use.PART) for at in range(0, max(1, learned.used.num_rows), use.PART)]
-    for part in parts:
-        held.write(partial(use.write, cluster=cluster, rows=part))
-
-    def finish(con: DuckDBPyConnection) -> Standing:
-        use.write(con, cluster, last)
-        return look(con, cluster, plan.span, aside=plan.holdout)
-
-    found = held.write(finish)
-    promotion = consider(found, learned.tables["pairs"], aside=plan.holdout) if learned.changed else unmoved(found)
-    model = models.Model(
-        model=name,
-        cluster=cluster,
-        created=started,
-        window_start=plan.span.since,
-        window_end=plan.span.until,
-        code_version=code_version(),
-        reason=plan.reason,
-        promoted=promotion.promoted,
-        metrics={
-            **learned.metrics,
-            planning.USE_SETTLED: micros(plan.use_settled),
-            "holdout": dict(promotion.holdout),
-        },
-    )
-
-    def save(con: DuckDBPyConnection) -> None:
-        states.unchanged(con, cluster, plan.serial)
-        if learned.changed:
-            models.save(con, model, {**learned.tables, **learned.details})
-            models.carry(con, cluster, model.model, [each for each in DETAILS if each not in learned.details])
-        if learned.state is not None:
-            states.save(con, cluster, learned.state)
-        count = int(learned.metrics["activations"])
-        run = queries.Run(cluster, "learn", started, finished, count, outcome=promotion.outcome)
-        queries.record_run(con, replace(run, reason=promotion.reason, message=promotion.message))
-
-    held.write(save)
-    snapshot = publish(settings, held, finished)
-    if not learned.changed and plan.newest is not None:
-        model = plan.newest
-    outcome = _outcome(cluster, model, plan.span, learned, snapshot, (finished - started).total_seconds())
-    message = "; ".join(filter(None, (outcome.message, promotion.message)))
-    return replace(outcome, message=message, held_back=promotion.reason)
-
-
 def _news(learned: Learned, newest: models.Model) -> str:
     return f"{max(0, learned.metrics['evidence'] - newest.metrics['evidence'])} activations more"
-
-
-def publish(settings: Settings, store: Store, at: datetime) -> Snapshot:
-    """Make the snapshot of all that is known at *at* and put it where answers come from."""
-    snapshot = store.read(lambda con: assemble.snapshot(con, at))
-    try:
-        published.write(snapshot, settings.store.snapshot)
-    except OSError as error:
-        raise BadInput(f"{settings.store.snapshot}: cannot be written: {error.strerror}") from error
-    return snapshot
 
 
 def follow(store: Store, at: datetime) -> int:
@@ -224,15 +156,6 @@ def clusters(settings: Settings, store: Store) -> list[str]:
     configured = [cluster.name for cluster in settings.clusters]
     known = store.read(windows.clusters)
     return configured + [name for name in known if name not in configured]
-
-
-@cache
-def code_version() -> str:
-    """Return the version of the installed product."""
-    try:
-        return version("colocation-advisor")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def options(settings: Settings, name: str, plan: Plan) -> Options:

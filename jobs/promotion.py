@@ -46,15 +46,31 @@ class Standing:
     why: str = ""
     tables: tuple[pa.Table, ...] = ()
 
+    @property
+    def rows(self) -> int:
+        """How much there is to compare."""
+        return sum(table.num_rows for table in self.tables)
 
-def look(con: DuckDBPyConnection, cluster: str, span: Window, *, aside: bool) -> Standing:
-    """Copy what a new model of *cluster*, learned of *span* with a part set *aside*, is to be compared with."""
+
+def look(
+    con: DuckDBPyConnection,
+    cluster: str,
+    span: Window,
+    *,
+    aside: bool,
+    carried: tuple[str, pa.Table] | None = None,
+) -> Standing:
+    """Copy what a new model of *cluster*, learned of *span* with a part set *aside*, is to be compared with.
+
+    *carried* are the pairs of a model, by its name, that were copied already.
+    """
     saved = models.saved(con, cluster)
     known, newest = next((model for model in saved if model.promoted), None), next(iter(saved), None)
     why = _incomparable(known, aside)
     if known is None or why:
         return Standing(known, newest, why)
-    return Standing(known, newest, "", (heldout.runs(con, cluster, span), models.table(con, known, "pairs")))
+    pairs = carried[1] if carried is not None and carried[0] == known.model else models.table(con, known, "pairs")
+    return Standing(known, newest, "", (heldout.runs(con, cluster, span), pairs))
 
 
 def consider(found: Standing, pairs: pa.Table, *, aside: bool) -> Promotion:

@@ -66,7 +66,8 @@ def save(con: DuckDBPyConnection, model: Model, tables: Mapping[str, pa.Table], 
         """,
         {"model": model.model, "cluster": model.cluster},
     ).fetchall()
-    _drop(con, model.cluster, [model.model])
+    same = con.execute("SELECT model FROM models WHERE cluster = ? AND model = ?", [model.cluster, model.model])
+    _drop(con, model.cluster, [known for (known,) in same.fetchall()])
     if answers:
         con.execute("UPDATE models SET promoted = false, chosen = false WHERE cluster = ?", [model.cluster])
     con.execute(

@@ -79,6 +79,11 @@ def current(con: DuckDBPyConnection) -> pa.Table:
     return queries.arrow(con, f"SELECT cluster, {_FACTS}, seen FROM regions ORDER BY cluster, namespace, name")
 
 
+def known(con: DuckDBPyConnection, cluster: str) -> bool:
+    """Whether *cluster* has any region: only then are there drains to look for."""
+    return con.execute("SELECT 1 FROM regions WHERE cluster = ? LIMIT 1", [cluster]).fetchone() is not None
+
+
 _DRAINS = f"""
 WITH drains AS (
     SELECT s.namespace, s.stream_job, s.region, s.seq_id, s.started, s.ended,

@@ -104,8 +104,9 @@ def _sliced(read: _Read, cluster: str, span: Window, con: DuckDBPyConnection) ->
 def activations(con: DuckDBPyConnection, cluster: str, span: Window) -> pa.Table:
     """Copy the runs that started in *span*: activations, and drains of consistent regions as runs of their region."""
     found = queries.activations(con, cluster, span.since, span.until)
-    drains = regions.drains(con, cluster, span.since, span.until).cast(found.schema)
-    return pa.concat_tables([found, drains]).drop_columns(list(_UNUSED))
+    if regions.known(con, cluster):
+        found = pa.concat_tables([found, regions.drains(con, cluster, span.since, span.until).cast(found.schema)])
+    return found.drop_columns(list(_UNUSED))
 
 
 def _usage(con: DuckDBPyConnection, cluster: str, span: Window) -> pa.Table:

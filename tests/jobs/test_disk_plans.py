@@ -15,9 +15,9 @@ from jobs.cli import main
 from jobs.config import Settings, StoreSettings
 from jobs.disks.files import wanted
 from jobs.disks.layout import beside, of_snapshot
-from jobs.learn import publish
 from jobs.manifests import pods
 from jobs.recommending import answer
+from jobs.saving import publish
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.collectors import disks
 from pipeline.collectors.disks import PATHS

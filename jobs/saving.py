@@ -1,0 +1,120 @@
+"""How a candidate becomes a model: judged, saved with its state, and published for those who answer."""
+
+from dataclasses import replace
+from datetime import datetime
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from featurestore.details import DETAILS
+from featurestore.engines.candidate import Learned
+from featurestore.snapshot import Snapshot
+from featurestore.store import assemble, models, published, queries, states, use
+from featurestore.store.duck import Store
+from jobs import planning
+from jobs.config import Settings
+from jobs.planning import Plan, micros
+from jobs.promotion import Promotion, Standing, consider, look, unmoved
+from pipeline.errors import BadInput
+
+#: Runs set aside and pairs, together, up to which a model is judged, saved and copied for the snapshot in one
+#: transaction: opening the file once more takes longer than that. Of more, the file is given free in between.
+_AT_ONCE = 50_000
+
+
+def saved(
+    held: Store,
+    settings: Settings,
+    cluster: str,
+    plan: Plan,
+    learned: Learned,
+    name: str,
+    times: tuple[datetime, datetime],
+) -> tuple[models.Model, Promotion, Snapshot]:
+    """Write what was learned, all or nothing of the model and the state, and publish: the one place where a
+    candidate becomes a model. Return the model that was learned, or stays, whether it answers, and the snapshot."""
+    started, finished = times
+    *parts, last = [learned.used.slice(at, use.PART) for at in range(0, max(1, learned.used.num_rows), use.PART)]
+    for part in parts:
+        held.write(partial(use.write, cluster=cluster, rows=part))
+
+    def save(con: DuckDBPyConnection, promotion: Promotion) -> tuple[models.Model, Promotion, Snapshot]:
+        states.unchanged(con, cluster, plan.serial)
+        model = _model(cluster, plan, learned, name, promotion, started)
+        if learned.changed:
+            models.save(con, model, {**learned.tables, **learned.details})
+            models.carry(con, cluster, model.model, [each for each in DETAILS if each not in learned.details])
+        if learned.state is not None:
+            states.save(con, cluster, learned.state)
+        count = int(learned.metrics["activations"])
+        run = queries.Run(cluster, "learn", started, finished, count, outcome=promotion.outcome)
+        queries.record_run(con, replace(run, reason=promotion.reason, message=promotion.message))
+        return model, promotion, assemble.snapshot(con, finished)
+
+    def judged(found: Standing) -> Promotion:
+        return consider(found, learned.tables["pairs"], aside=plan.holdout) if learned.changed else unmoved(found)
+
+    def finish(con: DuckDBPyConnection) -> Standing | tuple[models.Model, Promotion, Snapshot]:
+        use.write(con, cluster, last)
+        found = look(con, cluster, plan.span, aside=plan.holdout, carried=_answered(plan))
+        little = found.rows + learned.tables["pairs"].num_rows <= _AT_ONCE
+        return save(con, judged(found)) if little else found
+
+    done = held.write(finish)
+    if isinstance(done, Standing):
+        verdict = judged(done)
+        done = held.write(lambda con: save(con, verdict))
+    model, promotion, snapshot = done
+    put(settings, snapshot)
+    return (plan.newest if not learned.changed and plan.newest is not None else model), promotion, snapshot
+
+
+def _answered(plan: Plan) -> tuple[str, pa.Table] | None:
+    """Return the newest model and its pairs where the plan has read them."""
+    return (plan.newest.model, plan.tables["pairs"]) if plan.newest is not None and "pairs" in plan.tables else None
+
+
+def _model(
+    cluster: str, plan: Plan, learned: Learned, name: str, promotion: Promotion, started: datetime
+) -> models.Model:
+    return models.Model(
+        model=name,
+        cluster=cluster,
+        created=started,
+        window_start=plan.span.since,
+        window_end=plan.span.until,
+        code_version=code_version(),
+        reason=plan.reason,
+        promoted=promotion.promoted,
+        metrics={
+            **learned.metrics,
+            planning.USE_SETTLED: micros(plan.use_settled),
+            "holdout": dict(promotion.holdout),
+        },
+    )
+
+
+def publish(settings: Settings, store: Store, at: datetime) -> Snapshot:
+    """Make the snapshot of all that is known at *at* and put it where answers come from."""
+    snapshot = store.read(lambda con: assemble.snapshot(con, at))
+    put(settings, snapshot)
+    return snapshot
+
+
+def put(settings: Settings, snapshot: Snapshot) -> None:
+    """Put *snapshot* where answers come from."""
+    try:
+        published.write(snapshot, settings.store.snapshot)
+    except OSError as error:
+        raise BadInput(f"{settings.store.snapshot}: cannot be written: {error.strerror}") from error
+
+
+@cache
+def code_version() -> str:
+    """Return the version of the installed product."""
+    try:
+        return version("colocation-advisor")
+    except PackageNotFoundError:
+        return "unknown"
