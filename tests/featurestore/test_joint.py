@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from featurestore.interference.groups import LOG_GRID, TwoGroups, densities
-from featurestore.interference.joint import integrated
+from featurestore.interference.joint import _moments, integrated
 
 GROUPS = TwoGroups(*densities(0.012, np.log(0.25), 0.45, 0.05), 0.12, 1.0)
 
@@ -36,3 +36,21 @@ def test_independent_aggressors_keep_their_own_likelihood():
 def test_no_aggressor_is_no_error():
     middle, spread = integrated(np.zeros(0), np.zeros((0, 0)), np.zeros((0, len(LOG_GRID))), LOG_GRID, 0.015)
     assert len(middle) == len(spread) == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 60])
+def test_means_and_variances_are_those_of_the_inverse(size):
+    draw = np.random.default_rng(size)
+    rows = draw.normal(size=(size + 5, size)) * draw.uniform(0.1, 30, size)
+    precision, more, pull = rows.T @ rows, draw.uniform(0.5, 2, size), draw.normal(size=size)
+    mean, variance = _moments(precision, more, pull)
+    exact = np.linalg.inv(precision + np.diag(more))
+    np.testing.assert_allclose(mean, exact @ pull, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(variance, np.diag(exact), rtol=1e-7)
+
+
+def test_of_what_nothing_is_known_the_variance_is_very_large():
+    """Two that always ran together: only their sum is known, each alone is not."""
+    mean, variance = _moments(np.full((2, 2), 100.0), np.zeros(2), np.array([30.0, 30.0]))
+    assert mean.sum() == pytest.approx(0.3, rel=1e-4)
+    assert (variance > 1e6).all()

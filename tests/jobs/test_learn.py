@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import shutil
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from featurestore.snapshot import empty
 from featurestore.store import models, published, queries, regions, windows
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
-from jobs import choosing, importing, learn
+from jobs import choosing, importing, learn, saving
 from jobs.cli import main
 from jobs.config import Settings, StoreSettings
 from pipeline.collectors import regions as collected
@@ -91,6 +92,19 @@ def test_the_model_records_what_it_was_made_of(settings, store):
     assert newest.window_end - newest.window_start == settings.learn.window
     assert newest.code_version
     assert newest.metrics["evidence"] == second.evidence
+
+
+def test_a_large_model_is_judged_while_the_file_is_free_and_is_the_same(settings, store, tmp_path, monkeypatch):
+    fill(store, history(slowdown=0.6))
+    large = Settings(store=StoreSettings(path=tmp_path / "large", snapshot=tmp_path / "shown"))
+    shutil.copy(settings.store.path, large.store.path)
+    learn.run(settings, "c1", now=lambda: NOW, store=store)
+    monkeypatch.setattr(saving, "_AT_ONCE", 0)
+    learn.run(large, "c1", now=lambda: NOW)
+    one, other = (published.load(each.store.snapshot) for each in (settings, large))
+    assert one.models == other.models
+    assert one["pairs"].equals(other["pairs"])
+    assert used(Store(large.store.path)).equals(used(store))
 
 
 def test_import_and_learn_are_a_complete_offline_use(settings, store, tmp_path):
