@@ -81,7 +81,7 @@ def current(con: DuckDBPyConnection) -> pa.Table:
 
 def known(con: DuckDBPyConnection, cluster: str) -> bool:
     """Whether *cluster* has any region: only then are there drains to look for."""
-    return con.execute("SELECT 1 FROM regions WHERE cluster = ? LIMIT 1", [cluster]).fetchone() is not None
+    return bool(con.execute("SELECT 1 FROM regions WHERE cluster = ? LIMIT 1", [cluster]).fetchall())
 
 
 _DRAINS = f"""
