@@ -10,7 +10,7 @@ from benchmarks.cluster_reading import served
 from benchmarks.figures import Figure
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
-from jobs import learn
+from jobs import learn, saving
 from jobs.config import Settings, StoreSettings
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.collectors import nodes, placements
@@ -62,7 +62,7 @@ def _cycle(count: int) -> float:
         for collector in (nodes, placements):
             batch = collector.collect(client.list, _END)
             ingest(store, "bench", batch, collected=_END, overlap=timedelta(minutes=10))
-        learn.publish(settings, store, _END)
+        saving.publish(settings, store, _END)
         return time.process_time() - began
 
 

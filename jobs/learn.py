@@ -90,9 +90,21 @@ def _once(
     plan, begun = held.read(prepare)
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
     plan, learned = _learned(held, settings, cluster, plan, begun, name, progress)
-    finished = now()
-    model, promotion, snapshot = saved(held, settings, cluster, plan, learned, name, (started, finished))
-    outcome = _outcome(cluster, model, plan.span, learned, snapshot, (finished - started).total_seconds())
+    return conclude(held, settings, cluster, plan, learned, name, (started, now()))
+
+
+def conclude(
+    held: Store,
+    settings: Settings,
+    cluster: str,
+    plan: Plan,
+    learned: Learned,
+    name: str,
+    times: tuple[datetime, datetime],
+) -> Outcome:
+    """Save and publish what any engine learned from one time to the other; return what is said of it."""
+    model, promotion, snapshot = saved(held, settings, cluster, plan, learned, name, times)
+    outcome = _outcome(cluster, model, plan.span, learned, snapshot, (times[1] - times[0]).total_seconds())
     message = "; ".join(filter(None, (outcome.message, promotion.message)))
     return replace(outcome, message=message, held_back=promotion.reason)
 

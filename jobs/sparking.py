@@ -12,6 +12,7 @@ from jobs import learn, planning
 from jobs.config import Settings
 from jobs.learn import Outcome
 from jobs.planning import micros, time
+from jobs.saving import code_version
 from pipeline.records import Window
 
 
@@ -48,8 +49,7 @@ def run_in(
 ) -> Outcome:
     """Do what `run` does in a session that is open."""
     started = now()
-    version = learn.code_version()
-    plan = store.read(lambda con: planning.plan(con, cluster, started, settings, version, full=True))
+    plan = store.read(lambda con: planning.plan(con, cluster, started, settings, code_version(), full=True))
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
     asked = engine.Asked(
         tables,
@@ -70,4 +70,4 @@ def run_in(
         span=Window(time(inputs.since), time(inputs.until)),
         use_settled=time(metrics[planning.USE_SETTLED]) if planning.USE_SETTLED in metrics else plan.use_settled,
     )
-    return learn.saved(store, settings, cluster, made, learned, name, (started, now()))
+    return learn.conclude(store, settings, cluster, made, learned, name, (started, now()))

@@ -34,8 +34,8 @@ from featurestore.engines.spark.reading import Export
 from featurestore.engines.spark.rows import ROWS, ddl, runs_of, schema
 from featurestore.engines.spark.tries import Tries
 from featurestore.exposure.sweep import OPEN
+from featurestore.interference.blocks import Linearisation
 from featurestore.interference.concurrency import build
-from featurestore.interference.fold import Linearisation
 from featurestore.states import Step
 from pipeline.errors import BadInput
 

@@ -28,9 +28,9 @@ from featurestore.exported import TABLES
 from featurestore.exposure.kernels import Ints
 from featurestore.exposure.sweep import OPEN
 from featurestore.held import set_aside
+from featurestore.interference.blocks import Linearisation
 from featurestore.interference.concurrency import Concurrency
 from featurestore.interference.evidence import told
-from featurestore.interference.fold import Linearisation
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import read
 
