@@ -217,6 +217,8 @@ def test_decisions_are_those_of_the_history_the_newest_first(demo: Demo, page: P
     expect(told).to_contain_text("Nodes, the best of 2 first:")
     expect(told.locator("li").nth(1)).to_contain_text("last")
     page.fill("#decisions-search", "")
+    # What is below moves down as they come back: the next test shall not ask where it is before.
+    expect(page.locator("#decision-rows tr:not(.details)")).to_have_count(len(shown))
 
 
 def test_regions_tell_their_state_with_drains_and_resets(seen: Seen) -> None:

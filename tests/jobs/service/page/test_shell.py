@@ -78,8 +78,9 @@ def test_the_page_refers_to_its_own_files_alone_and_makes_no_markup_of_texts() -
     assert named | modules | {"index.html"} == set(FILES)
 
 
-def test_the_pictures_of_the_page_are_those_that_the_readme_shows_and_small(repository: Path) -> None:
-    named = set(re.findall(r"docs/pictures/([\w.-]+)", (repository / "README.md").read_text()))
+def test_the_pictures_of_the_page_are_those_that_are_shown_and_small(repository: Path) -> None:
+    texts = [repository / "README.md", *(repository / "docs").glob("*.md")]
+    named = {name for text in texts for name in re.findall(r"\bpictures/([\w.-]+)", text.read_text())}
     found = {each.name: each.stat().st_size for each in (repository / "docs" / "pictures").iterdir()}
     assert named == set(found)
     assert max(found.values()) < 200_000
