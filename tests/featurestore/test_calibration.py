@@ -1,12 +1,11 @@
 """Calibration against closed forms and against probabilities whose error is known."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy import special
 
 from featurestore.interference.calibration import LEAST_PAIRS, calibrate, share
+from tests.support.silence import silent
 
 
 def test_evidence_that_decides_leaves_the_counted_share():
@@ -69,7 +68,6 @@ def test_few_pairs_move_nothing():
 
 
 def test_nothing_known_is_no_curve_and_no_warning():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with silent():
         found = calibrate(np.full(3, np.nan), np.zeros(3))
         assert found.document() == {"intercept": 0.0, "slope": 1.0, "error": None, "bins": []}

@@ -1,6 +1,5 @@
 """From fits to the table of pairs: what is observed, predicted, unknown and a shared cause."""
 
-import warnings
 from dataclasses import fields, replace
 
 import numpy as np
@@ -10,6 +9,7 @@ from featurestore.interference import decision, pairs
 from featurestore.interference.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN, weigh
 from featurestore.interference.evidence import Options, Predictions, VictimFit, told
 from featurestore.interference.victim import fit_victim
+from tests.support.silence import silent
 from tests.support.victims import beside, design, stretched
 
 NAN = float("nan")
@@ -135,8 +135,7 @@ def test_what_slows_all_company_alike_is_nobodys_interference():
 
 
 def test_no_function_at_all_is_an_empty_table():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with silent():
         table = learn([])
     assert table.status == []
     assert len(table.victim) == len(table.probability) == 0
@@ -155,8 +154,7 @@ def test_most_functions_ran_once_and_profiles_are_unknown(profiles):
         truth = np.where(np.arange(40) == 1, 0.7, 0.0) * (victim == 0)
         times = stretched(exposure, truth) * np.exp(draw.normal(0, 0.2, n))
         fits.append((times, exposure, victim))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with silent():
         found = [fit_victim(design(t, e, victim=v)) for t, e, v in fits]
         table = learn(found, profiles)
     assert table.status[row(table, 0, 1)] == OBSERVED

@@ -1,6 +1,5 @@
 """The joint estimator: cases with a known answer, a brute-force fit, and what must not change an estimate."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from featurestore.interference import concurrency
 from featurestore.interference.evidence import Options
 from featurestore.interference.regression import Problem, fit
 from featurestore.interference.victim import fit_victim, overlaps
+from tests.support.silence import silent
 from tests.support.victims import beside, design, stretched
 
 
@@ -196,8 +196,7 @@ HALF = (np.arange(200) % 2 == 0).astype(float)[:, None]
     ],
 )
 def test_hopeless_evidence_says_why_and_estimates_nothing(what, given_design, reason):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with silent():
         found = fit_victim(given_design)
     assert found.reason == reason, what
     assert np.isnan(found.slowdown).all()
@@ -213,8 +212,7 @@ def test_hopeless_evidence_says_why_and_estimates_nothing(what, given_design, re
     ],
 )
 def test_what_cannot_be_told_apart_has_no_sure_estimate(what, given_design):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with silent():
         found = fit_victim(given_design)
     unsure = np.isnan(found.slowdown) | (found.se > 0.2)
     assert unsure.all(), (what, found.slowdown, found.se)
@@ -235,8 +233,7 @@ def test_odd_evidence_is_fitted_without_a_warning(what, changes):
     times = NOISE * np.where(HALF[:, 0] > 0, 1.5, 1.0)
     if "0 ms" in what:
         times = np.where(np.arange(200) % 40 == 7, 0.0, times)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with silent():
         found = fit_victim(design(times, HALF, **({"node": np.arange(200) // 2 % 2} | changes)))
     assert found.reason == "", what
     assert found.slowdown[0] == pytest.approx(0.5, abs=3.5 * found.se[0]), what

@@ -3,12 +3,12 @@
 import csv
 import io
 import math
-import warnings
 
 import numpy as np
 import pytest
 
 from jobs.cli import main
+from tests.support.silence import silent
 
 BEGIN_MS = 1_714_521_600_000
 COLUMNS = (
@@ -96,8 +96,7 @@ def colocate(tmp_path, capsys):
     config.write_text(f'[store]\npath = "{tmp_path}/h.duckdb"\nsnapshot = "{tmp_path}/s"\n', encoding="utf-8")
 
     def said(*arguments):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with silent():
             code = main(["--config", str(config), *arguments])
         told = capsys.readouterr()
         assert "Traceback" not in told.err

@@ -8,7 +8,6 @@ import csv
 import io
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 from jobs.cli import main
+from tests.support.silence import silent
 
 BEGIN_MS = 1_767_225_600_000
 DAY_MS = 86_400_000
@@ -149,8 +149,7 @@ KINDS: Mapping[str, Kind] = {
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with silent():
         yield tmp_path
 
 
