@@ -65,8 +65,14 @@ features:
 settings: |
 {"".join(f"  {line}" if line.strip() else line for line in SETTINGS.splitlines(keepends=True))}"""
 
-#: Features that need another one.
-_NEEDS: Final = {"diskReservations": "disks", "regionOperators": "regions"}
+
+def _needs() -> dict[str, str]:
+    """Return the features that need another one, by their names in the values."""
+
+    def value(name: str) -> str:
+        return CHOSEN[name].chart.rpartition(".")[2]
+
+    return {value(name): value(part.needs) for name, part in CHOSEN.items() if part.needs}
 
 
 def _schema() -> dict[str, Any]:
@@ -81,7 +87,7 @@ def _schema() -> dict[str, Any]:
                 "if": {"properties": {feature: {"const": True}}, "required": [feature]},
                 "then": {"properties": {needed: {"const": True}}},
             }
-            for feature, needed in _NEEDS.items()
+            for feature, needed in _needs().items()
         ],
     }
     properties = {

@@ -6,6 +6,7 @@ from typing import Any, Final
 import yaml
 
 from deploy import traffic
+from deploy.features import settings_of
 from deploy.install import NAME, Install, Manifest
 from deploy.parts import BASE, CHOSEN
 
@@ -53,6 +54,8 @@ def documents() -> dict[str, str]:
         fields: dict[str, Any] = {"resources": [*(f"../../../{crd}" for crd in part.crds), f"{name}.yaml"]}
         if name == "cert-manager":
             fields["patches"] = [_injected(install)]
+        if part.needs:
+            fields["patches"] = [_needed(part.needs, install)]
         found[f"{where}/kustomization.yaml"] = _kustomization("Component", part.title, **fields)
     for name, (comment, components) in OVERLAYS.items():
         found[f"kustomize/overlays/{name}/kustomization.yaml"] = _kustomization(
@@ -62,6 +65,17 @@ def documents() -> dict[str, str]:
             components=[f"../../components/{each}" for each in components],
         )
     return found
+
+
+def _needed(part: str, install: Install) -> Manifest:
+    """Have Kustomize refuse a component whose needed one does not stand before it: this patches that one's settings
+    with nothing, and a patch of what is not there is an error."""
+    nothing = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": settings_of(part), "namespace": install.namespace},
+    }
+    return {"patch": yaml.safe_dump(nothing, sort_keys=False)}
 
 
 def _injected(install: Install) -> Manifest:

@@ -82,13 +82,15 @@ def _client_certificates(install: Install) -> list[Manifest]:
 class Part:
     """Manifests that come and go together; *chart* is the condition in Helm's words under which they are there.
 
-    *crds* names directories of ``deploy`` with the kinds that the part needs.
+    *crds* names directories of ``deploy`` with the kinds that the part needs, *needs* the part without which it does
+    nothing: its ConfigMap has to be there.
     """
 
     title: str
     build: Build
     chart: str = ""
     crds: tuple[str, ...] = ()
+    needs: str = ""
 
 
 BASE: Final[Mapping[str, Build]] = {
@@ -113,10 +115,10 @@ CHOSEN: Final[Mapping[str, Part]] = {
                             ".Values.serviceMonitor"),
     "disks": Part("Disks: read csi-baremetal's objects", features.disks, ".Values.features.disks"),
     "disk-reservations": Part("Disks: make and settle reservations", features.disk_reservations,
-                              ".Values.features.diskReservations"),
+                              ".Values.features.diskReservations", needs="disks"),
     "hosts": Part("Stream jobs: label and taint nodes for host pools", features.hosts, ".Values.features.hosts",
                   ("hosts",)),
     "regions": Part("Consistent regions: read", features.regions, ".Values.features.regions", ("regions",)),
     "region-operators": Part("Consistent regions: run their operators", features.region_operators,
-                             ".Values.features.regionOperators"),
+                             ".Values.features.regionOperators", needs="regions"),
 }  # fmt: skip

@@ -2,7 +2,9 @@
 
 import importlib
 import json
+import os
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -156,6 +158,53 @@ def test_values_that_contradict_or_are_misspelled_are_refused_by_name(given: str
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode != 0
     assert named in done.stderr.replace("'", "").replace(".", "/")
+
+
+def _overlay(directory: Path, *components: str) -> subprocess.CompletedProcess[str]:
+    """Have Kustomize render an overlay of one's own in *directory*, with *components* on the base."""
+    above = Path(os.path.relpath(DEPLOY.resolve() / "kustomize", directory.resolve()))
+    overlay = {
+        "resources": [str(above / "base")],
+        "components": [str(above / "components" / each) for each in components],
+    }
+    (directory / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
+    command = [str(program("kubectl")), "kustomize", str(directory)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("components", "named"),
+    [
+        (["disk-reservations"], "ConfigMap.v1.[noGrp]/colocation-advisor-disks.colocation-system"),
+        (["disk-reservations", "disks"], "ConfigMap.v1.[noGrp]/colocation-advisor-disks.colocation-system"),
+        (["region-operators"], "ConfigMap.v1.[noGrp]/colocation-advisor-regions.colocation-system"),
+        (["certificates", "cert-manager"], "may not add resource with an already registered id"),
+        (["hosts", "hosts"], "may not add resource with an already registered id"),
+    ],
+)
+def test_components_that_contradict_or_lack_another_are_refused(
+    components: list[str], named: str, tmp_path: Path
+) -> None:
+    done = _overlay(tmp_path, *components)
+    assert done.returncode != 0
+    assert named in done.stderr
+
+
+def test_what_one_component_needs_of_another_is_told_by_both_ways_of_installing(tmp_path: Path) -> None:
+    needs = {name: part.needs for name, part in CHOSEN.items() if part.needs}
+    assert needs == {"disk-reservations": "disks", "region-operators": "regions"}
+    done = _overlay(tmp_path, *(each for feature, needed in needs.items() for each in (needed, feature)))
+    assert done.returncode == 0, done.stderr
+    rows = {row[1].strip(" `"): row[-2].strip(" `") for row in map(_cells, _readme()) if len(row) == 6}
+    assert {name: rows[name] for name in CHOSEN if rows.get(name)} == needs
+
+
+def _readme() -> list[str]:
+    return (DEPLOY / "README.md").read_text(encoding="utf-8").splitlines()
+
+
+def _cells(line: str) -> list[str]:
+    return line.split("|")
 
 
 def test_every_value_of_the_chart_has_a_form() -> None:
