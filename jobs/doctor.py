@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from featurestore.store import published, queries
+from featurestore.store import published, queries, windows
 from featurestore.store.duck import Store
 from jobs import clocks, peers, permissions, wire
 from jobs.config import ClusterSettings, Settings
@@ -55,7 +55,23 @@ def examine(settings: Settings, now: datetime, clock: clocks.Clock = _utc_now) -
         for source, check in _SOURCES.items():
             yield from _guarded(cluster.name, source, partial(check, settings, cluster, now, clock))
     yield from peers.examine(settings)
-    if not settings.clusters:
+    if not settings.clusters and settings.replica.writer is None:
+        yield from _guarded("", "settings", partial(_unconfigured, settings))
+
+
+def _unconfigured(settings: Settings) -> Iterator[Finding]:
+    """Nothing is collected: a fault, but where what is known came from files."""
+    path = settings.store.path
+    try:
+        known = Store(path, settings.store.deadline).read(windows.clusters) if path.exists() else []
+    except ColocationError:  # told by `_store`
+        return
+    if known:
+        said = f"none is configured; {', '.join(known)} known from files"
+        yield Finding("", "settings", "clusters", "ok", said)
+    elif settings.store.snapshot.exists():
+        yield Finding("", "settings", "clusters", "ok", "none is configured; the snapshot answers as it is")
+    else:
         yield Finding("", "settings", "clusters", "failed", "none is configured", "name one as [[clusters]]")
 
 
@@ -81,15 +97,15 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
         elif not settings.store.path.exists():
             yield Finding("", "store", "history", "warning", f"{store.path}: not there yet", "run colocate collect")
         else:
+            collected = {cluster.name for cluster in settings.clusters}
             for row in store.read(queries.health).to_pylist():
                 late = row["watermark"] is not None and now - row["watermark"] > timedelta(hours=1)
+                late = late and row["cluster"] in collected
                 verdict: Verdict = "ok" if row["outcome"] == "ok" and not late else "warning"
                 said = f"last run {row['outcome'] or 'never'}, {row['rows_total']} rows"
                 if row["watermark"] is not None:
                     said += f", known up to {row['watermark']:%Y-%m-%d %H:%M} UTC"
-                again = "run colocate learn" if row["source"] == "learn" else "see this source below"
-                fix = "" if verdict == "ok" else again
-                yield Finding(row["cluster"], row["source"], "history", verdict, said, fix)
+                yield Finding(row["cluster"], row["source"], "history", verdict, said, _again(row, verdict))
         snapshot = settings.store.snapshot
         if snapshot.exists():
             age = now - published.load(snapshot).created
@@ -100,6 +116,15 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
             yield Finding("", "store", "snapshot", "warning", f"{snapshot}: not there yet", renew)
     except ColocationError as error:
         yield Finding("", "store", "file", "failed", str(error), "correct store.path, or wait for the other process")
+
+
+def _again(row: Mapping[str, str], verdict: Verdict) -> str:
+    """Return what brings the history of a source up to date: what its last run met stands further down."""
+    if verdict == "ok":
+        return ""
+    if row["source"] == "learn":
+        return "run colocate learn"
+    return "run colocate collect" if row["outcome"] == "ok" else "see the failures below, then run colocate collect"
 
 
 def _kubernetes(

@@ -4,9 +4,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from duckdb import DuckDBPyConnection
 
-from jobs import doctor
-from jobs.config import ClusterSettings, Settings
+from featurestore.store import queries
+from featurestore.store.duck import Store
+from jobs import doctor, importing
+from jobs.config import ClusterSettings, ReplicaSettings, Settings
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -21,3 +24,70 @@ def test_a_fault_of_ours_in_one_check_costs_only_that_check(tmp_path: Path, monk
     found = list(doctor.examine(Settings(clusters=[ClusterSettings(name="c")]), NOW))
     assert [each.verdict for each in found if each.source == "kubernetes"] == ["failed"]
     assert {each.source for each in found} >= {"store", "kubernetes", "prometheus", "openwhisk"}
+
+
+def _verdicts(settings: Settings) -> dict[tuple[str, str, str], tuple[str, str, str]]:
+    found = doctor.examine(settings, NOW)
+    return {(each.cluster, each.source, each.check): (each.verdict, each.said, each.fix) for each in found}
+
+
+CLUSTERS = ("", "settings", "clusters")
+
+
+def test_without_any_cluster_and_anything_known_something_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _verdicts(Settings())[CLUSTERS] == ("failed", "none is configured", "name one as [[clusters]]")
+
+
+def test_where_history_came_from_files_only_what_is_known_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings()
+    file = tmp_path / "h.csv"
+    file.write_text("activation_id,function,start,end\n1,guest/a,2026-02-01T00:00:00Z,2026-02-01T00:00:01Z\n")
+    importing.run(settings, "activations", [file], cluster="sim", now=lambda: NOW)
+    found = _verdicts(settings)
+    assert found[CLUSTERS] == ("ok", "none is configured; sim known from files", "")
+    assert not [each for each in found.values() if each[0] == "failed"]
+    assert found["", "store", "snapshot"][2] == "run colocate learn"
+
+
+def test_a_replica_needs_no_cluster_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    replica = ReplicaSettings(writer="http://127.0.0.1:1")
+    assert {key[1] for key in _verdicts(Settings(replica=replica))} == {"store", "writer"}
+
+
+def test_a_history_that_is_none_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings()
+    settings.store.path.write_bytes(b"no database" * 1000)
+    assert [each for each, told in _verdicts(settings).items() if told[0] == "failed"] == [("", "store", "file")]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "outcome", "said"),
+    [
+        ("edge", "ok", ("warning", "run colocate collect")),
+        ("edge", "failed", ("warning", "see the failures below, then run colocate collect")),
+        ("gone", "ok", ("ok", "")),  # is not collected any more
+    ],
+)
+def test_history_that_is_old_is_brought_up_to_date_by_what_collects_it(
+    cluster: str, outcome: str, said: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(clusters=[ClusterSettings(name="edge")])
+    store = Store(settings.store.path, settings.store.deadline)
+    old = datetime(2026, 2, 1, tzinfo=UTC)
+
+    def write(con: DuckDBPyConnection) -> None:
+        con.execute("INSERT INTO watermarks VALUES (?, 'nodes', '', ?)", [cluster, old])
+        queries.record_run(con, queries.Run(cluster, "nodes", old, old, 5, 0, outcome, "", ""))
+
+    store.write(write)
+    verdict, _, fix = _verdicts(settings)[cluster, "nodes", "history"]
+    assert (verdict, fix) == said
