@@ -46,27 +46,33 @@ def begin(
 
     A victim of one version, with no evidence under kernels that vanished, of which nothing is known from before says
     what its full fit says, and the fold is corrected to it; of the others, among them *several* (`renewed`), the fold
-    says it, in which old evidence is a prior.
+    says it, in which old evidence is a prior. A correction belongs to days that are folded for good: what these say
+    nothing of is not corrected.
     """
     points = points_of(fits, past)
     done = [day for day in days if day.until <= settled]
     closed = done[-1].until if done else past.since
-    alone = folded({}, days, options.memory)
+    held = folded({}, done, options.memory)
+    alone = folded(held, days[len(done) :], options.memory)
     several = several | _faded(days)
     corrections: dict[int, Block] = {}
+    said_by_fit: set[int] = set()
     gaps = [np.zeros(0)]
     for fit in fits:
         if fit.reason or fit.victim in several or fit.victim not in alone:
             continue
         own = alone[fit.victim]
         gaps.append(solution.gaps(solution.solve(own, points[fit.victim], len(fits), options.estimation), fit))
-        corrections[fit.victim], points[fit.victim] = solution.corrected(own, fit, points[fit.victim])
-    steps = [*done, Step(closed, closed, 0.0, corrections)]
+        correction, points[fit.victim] = solution.corrected(own, fit, points[fit.victim])
+        said_by_fit.add(fit.victim)
+        if fit.victim in held:
+            corrections[fit.victim] = solution.hung(correction, held[fit.victim])
+    steps = [*done, Step(closed, closed, 0.0, corrections)] if corrections else done
     current = folded(past.aged, steps, options.memory)
     final = folded(current, days[len(done) :], options.memory)
     said = [
         replace(fit, drift=final[fit.victim].drift)
-        if fit.victim in corrections and fit.victim not in past.aged
+        if fit.victim in said_by_fit and fit.victim not in past.aged
         else _said(fit, final, points, len(fits), options)
         for fit in fits
     ]

@@ -61,6 +61,23 @@ def corrected(state: Block, fit: VictimFit | Told, point: Linearisation) -> tupl
     return block, replace(point, widening=widening, usual=usual)
 
 
+def hung(correction: Block, state: Block) -> Block:
+    """Return of a *correction* what concerns coefficients that *state* has evidence of.
+
+    A correction holds no information: where there is none that it could move, its pull alone would say anything.
+    """
+    diagonal = np.diag(state.gram)
+    kinds, m = len(state.types), len(state.columns)
+    types = correction.types[np.isin(correction.types, state.types[diagonal[:kinds] > 0])]
+    columns = correction.columns[np.isin(correction.columns, state.columns[diagonal[kinds : kinds + m] > 0])]
+    placebo = valued(state.columns, diagonal[kinds + m :], columns, 0.0) > 0
+    t, own = np.searchsorted(correction.types, types), np.searchsorted(correction.columns, columns)
+    at = np.concatenate([t, len(correction.types) + own, len(correction.types) + len(correction.columns) + own])
+    pull = correction.pull[at]
+    pull[len(types) + len(columns) :] *= placebo
+    return replace(correction, types=types, columns=columns, gram=np.zeros((len(pull),) * 2), pull=pull)
+
+
 def solve(state: Block, point: Linearisation, functions: int, options: Options | None = None) -> Told:
     """Return what the state says of *functions* functions, in the form of a fit (for `pairs.learn`).
 

@@ -177,3 +177,18 @@ def test_drift_is_told_against_a_usual_days_level(week):
     assert abs(quiet.drift) < 1
     assert slow.drift - quiet.drift == pytest.approx(np.log(1.5) / np.sqrt(0.1**2 + 1 / slow.weight), rel=0.1)
     assert fold(quiet, slow).drift == slow.drift
+
+
+def test_a_correction_moves_only_what_the_days_folded_for_good_have_evidence_of(week):
+    """It is worked out for all days, and folded onto those that are closed: what these never met stays unsaid."""
+    last = (*day(9, absent=(1, 3))[:3], np.full(400, 4))
+    whole = fit_victim(made([*week, last]))
+    point = linearise(whole)
+    correction, point = corrected(folded([*week, last], point), whole, point)
+    closed = folded([last], point)
+    block = solution.hung(correction, closed)
+    assert set(block.columns) == set(closed.columns) < set(correction.columns)
+    np.testing.assert_array_equal(block.types, closed.types)
+    moved = solve(fold(closed, block), point, 4)
+    assert np.isnan(moved.slowdown[[1, 3]]).all()
+    assert len(solution.hung(correction, Block()).pull) == 0, "no day, no pull"

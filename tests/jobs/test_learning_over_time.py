@@ -109,7 +109,7 @@ def test_increments_follow_the_first_full_fit(stepped):
 def test_the_stored_days_folded_again_are_the_state(stepped):
     settings, store, _ = stepped
     steps = stored(store).filter(pc.equal(stored(store)["kind"], "step"))
-    assert len(steps) >= 2  # the correction of the full fit, and the day that was closed by an increment
+    assert len(steps) == 1  # the day that was closed by an increment: at the full fit none was, to be corrected
     assert refold.again(settings, store, "c1") <= 1e-9
 
 
@@ -153,6 +153,22 @@ def test_the_distance_to_the_one_shot_fit_is_recorded(given, tmp_path):
     [model] = store.read(lambda con: models.saved(con, "c1"))
     assert 0 < model.metrics["distance"]["typical"] < 1
     assert model.metrics["distance"]["largest"] < 3
+    steps = stored(store).filter(pc.equal(stored(store)["kind"], "step"))
+    assert len(steps) == 2  # the day that is closed, and its correction
+    assert refold.again(settings, store, "c1") <= 1e-9
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_history_of_which_no_day_is_closed_is_fitted_again_as_at_first(given, tmp_path):
+    """Nothing is folded for good yet: the second full fit of the same says the same, in the fit's words again."""
+    settings, store = made(tmp_path)
+    placed(store, given)
+    step(settings, store, given, 0, 23)
+    first = pairs(settings)
+    assert stored(store).filter(pc.equal(stored(store)["kind"], "step")).num_rows == 0
+    learn.run(settings, "c1", now=lambda: BEGIN + 23.1 * HOUR, store=store, full=True)
+    assert pairs(settings) == first
+    assert refold.again(settings, store, "c1") == 0
 
 
 def test_learning_without_news_changes_nothing(stepped):
