@@ -16,11 +16,12 @@ from featurestore.store import published, queries, windows
 from featurestore.store.duck import Store
 from jobs import clocks, peers, permissions, wire
 from jobs.config import ClusterSettings, Settings
-from jobs.finding import FIXES, Finding, Verdict
+from jobs.finding import Finding, Verdict, remedy
+from jobs.reaching import T, within
 from pipeline.clients.prometheus import PrometheusClient
 from pipeline.collectors import nodes, placements, regions, usage_nodes, usage_pods, workflows
 from pipeline.columns import METRICS
-from pipeline.errors import ColocationError, SourceError
+from pipeline.errors import ColocationError, SourceError, Temporary
 from pipeline.records import Batch, Window
 from rules.autoscaler import WARNING, recognised
 
@@ -39,6 +40,8 @@ class Usage(TypedDict):
 _WHOLE = timedelta(seconds=1)
 #: Scrapes that a step should hold.
 _SCRAPES = 4
+#: What an API server says that is there and gives something else: of all other reasons one finding is enough.
+_THERE = ("status_403", "status_404")
 
 
 def _utc_now() -> datetime:
@@ -79,7 +82,7 @@ def _guarded(cluster: str, source: str, check: Callable[[], Iterator[Finding]]) 
     try:
         yield from check()
     except SourceError as error:
-        yield Finding(cluster, source, "reach", "failed", str(error), FIXES.get(error.reason, "see the message"))
+        yield Finding(cluster, source, "reach", "failed", str(error), remedy(error.reason, source))
     except ColocationError as error:
         yield Finding(cluster, source, "settings", "failed", str(error), "correct the setting")
     except Exception as error:  # a fault of ours in one check must not cost the others
@@ -138,6 +141,12 @@ def _kubernetes(
         return
     client = wire.kubernetes(given)
     seen = _Seen()
+    try:
+        reading = _first("kubernetes", given.timeout, client.host, lambda: clocks.read(client.date, clock, _WHOLE))
+    except SourceError as error:
+        if error.reason not in _THERE:
+            raise
+        reading = None
     for name, check in (
         (
             "nodes",
@@ -151,10 +160,6 @@ def _kubernetes(
     ):
         yield from _listed(cluster.name, name, check, seen)
     yield from permissions.examine(client, cluster.name, settings)
-    try:
-        reading = clocks.read(client.date, clock, _WHOLE)
-    except SourceError:  # told by the lists above
-        reading = None
     yield from clocks.examine(cluster.name, "kubernetes", reading, settings.learn.skew)
     if autoscalers := recognised(*seen.signs()):
         said = f"{' and '.join(autoscalers)} found: {WARNING}"
@@ -181,7 +186,9 @@ def _listed(cluster: str, name: str, check: Callable[[], Batch], seen: _Seen) ->
     try:
         batch = check()
     except SourceError as error:
-        fix = FIXES.get(error.reason, "see the message")
+        if name == "nodes" and error.reason not in _THERE:
+            raise
+        fix = remedy(error.reason, "kubernetes")
         if error.reason == "status_403":
             fix = f"allow this account to list {name} (deploy/ has the roles)"
         yield Finding(cluster, "kubernetes", f"list {name}", "failed", str(error), fix)
@@ -243,7 +250,7 @@ def _prometheus(
         return
     client = wire.prometheus(given)
     try:
-        client.instant("vector(1)", now)
+        _first("prometheus", given.timeout, client.url, lambda: client.instant("vector(1)", now))
         yield Finding(cluster.name, "prometheus", "reach", "ok", client.url)
         reading = clocks.read(client.now, clock)
         yield from clocks.examine(cluster.name, "prometheus", reading, settings.learn.skew)
@@ -259,6 +266,14 @@ def _prometheus(
         yield from _metrics(cluster.name, "pod", partial(usage_pods.collect, client, window, **common))
     finally:
         client.close()
+
+
+def _first(source: str, timeout: timedelta, where: str, ask: Callable[[], T]) -> T:
+    """Ask a source for the first time: whatever it does, within about its *timeout*."""
+    try:
+        return within(timeout, ask)
+    except TimeoutError as error:
+        raise Temporary(source, "timeout", f"{where}: {error}") from None
 
 
 def _scrapes(cluster: str, client: PrometheusClient, step: timedelta, now: datetime) -> Iterator[Finding]:
@@ -278,7 +293,7 @@ def _metrics(cluster: str, scope: str, collect: Callable[[], Batch]) -> Iterator
     try:
         batch = collect()
     except SourceError as error:
-        fix = FIXES.get(error.reason, "see the message")
+        fix = remedy(error.reason)
         yield Finding(cluster, "prometheus", f"{scope} usage", "failed", str(error), fix)
         return
     counted = {}
@@ -286,7 +301,7 @@ def _metrics(cluster: str, scope: str, collect: Callable[[], Batch]) -> Iterator
         grouped = batch.rows.group_by("metric").aggregate([("name", "count_distinct")])
         counted = dict(zip(grouped["metric"].to_pylist(), grouped["name_count_distinct"].to_pylist(), strict=True))
     for failure in batch.failures:
-        fix = FIXES.get(failure.reason, "see the message")
+        fix = remedy(failure.reason)
         yield Finding(cluster, "prometheus", f"{scope} usage", "failed", str(failure), fix)
     for metric in METRICS[scope]:
         found = counted.get(metric, 0)
@@ -314,15 +329,16 @@ def _openwhisk(settings: Settings, cluster: ClusterSettings, now: datetime, cloc
     for namespace in given.namespaces:
         check = f"namespace {namespace.name}"
         try:
-            with wire.openwhisk(given, namespace) as client:
+            with wire.openwhisk(given, namespace, attempts=1) as client:
+                ask = partial(client.count, now - timedelta(hours=1), now)
                 before = clock()
-                count = client.count(now - timedelta(hours=1), now)
+                count = _first("openwhisk", given.timeout, client.url, ask)
                 after, date = clock(), client.date
         except ColocationError as error:
             reason = error.reason if isinstance(error, SourceError) else ""
-            yield Finding(
-                cluster.name, "openwhisk", check, "failed", str(error), FIXES.get(reason, "see the message")
-            )
+            if isinstance(error, SourceError) and not reason.startswith("status_4"):
+                raise  # of the host, whatever the namespace
+            yield Finding(cluster.name, "openwhisk", check, "failed", str(error), remedy(reason))
             continue
         fix = "" if count else "nothing ran; if something did, look at the clock below"
         yield Finding(

@@ -21,7 +21,7 @@ from jobs.config import (
     Settings,
 )
 from pipeline.clients.kubernetes import KubernetesClient
-from pipeline.clients.openwhisk import OpenWhiskClient, read_key
+from pipeline.clients.openwhisk import ATTEMPTS, OpenWhiskClient, read_key
 from pipeline.clients.prometheus import PrometheusClient
 from pipeline.collectors import (
     activations,
@@ -121,7 +121,9 @@ def prometheus(settings: PrometheusSettings) -> PrometheusClient:
     )
 
 
-def openwhisk(settings: OpenWhiskSettings, namespace: OpenWhiskNamespace) -> OpenWhiskClient:
+def openwhisk(
+    settings: OpenWhiskSettings, namespace: OpenWhiskNamespace, *, attempts: int = ATTEMPTS
+) -> OpenWhiskClient:
     """Connect to one namespace of an OpenWhisk API host."""
     return OpenWhiskClient(
         settings.url,
@@ -131,6 +133,7 @@ def openwhisk(settings: OpenWhiskSettings, namespace: OpenWhiskNamespace) -> Ope
         ca_file=settings.ca_file,
         insecure=settings.insecure,
         timeout=settings.timeout,
+        attempts=attempts,
     )
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
+from pipeline.clients.certificates import unverified
 from pipeline.clients.urls import http_date, one_line, split, without_credentials
 from pipeline.errors import NOT_JSON, BadInput, Permanent, SourceError, Temporary
 
@@ -86,7 +87,8 @@ class OpenWhiskClient:
     """One namespace of an API host with its own key; calling it is the `ActivationPages` port.
 
     *namespace* may be ``_``, the key's own. *page* is halved, for good, when the server refuses it. The server's
-    certificate is verified, by *ca_file* where given, unless *insecure*. Raises `BadInput` for a wrong argument.
+    certificate is verified, by *ca_file* where given, unless *insecure*. What may pass is asked for
+    *attempts* times at most. Raises `BadInput` for a wrong argument.
     """
 
     def __init__(
@@ -99,12 +101,14 @@ class OpenWhiskClient:
         ca_file: Path | None = None,
         insecure: bool = False,
         timeout: timedelta = timedelta(seconds=60),
+        attempts: int = ATTEMPTS,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.url = without_credentials(split("openwhisk.url", url))
         self.namespace = namespace
         self._key = key
         self._limit = page
+        self._attempts = attempts
         self._sleep = sleep
         self._timeout = timeout.total_seconds()
         user, _, password = key.value.partition(":")
@@ -199,7 +203,7 @@ class OpenWhiskClient:
             try:
                 answer = self._send(asked)
             except Temporary as error:
-                if attempt == ATTEMPTS or error.delay > _LONGEST_WAIT:
+                if attempt >= self._attempts or error.delay > _LONGEST_WAIT:
                     raise
                 self._sleep(max(error.delay, WAIT * 2 ** (attempt - 1)) * (1 + random.random() / 4))
                 attempt += 1
@@ -220,9 +224,8 @@ class OpenWhiskClient:
         except httpx.RemoteProtocolError:
             raise Temporary(SOURCE, "half_page", f"{where}: the answer broke off") from None
         except httpx.TransportError as error:
-            if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                why = "the certificate could not be verified (ca_file names its authority)"
-                raise Permanent(SOURCE, "tls", f"{where}: {why}") from None
+            if (told := unverified(error)) is not None:
+                raise Permanent(SOURCE, told.reason, f"{where}: {told.hint}") from None
             raise Temporary(SOURCE, "connection", f"{where}: no connection") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise SourceError(SOURCE, "request", f"{where}: {type(error).__name__}") from None

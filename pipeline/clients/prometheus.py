@@ -20,6 +20,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 
 from pipeline.clients import series as answers
+from pipeline.clients.certificates import Unverified, unverified
 from pipeline.clients.urls import one_line, split, without_credentials
 from pipeline.errors import NOT_JSON, BadInput, Permanent, SourceError, Temporary
 from pipeline.records import Refusal, Series
@@ -171,10 +172,9 @@ class PrometheusClient:
             series, refused = answers.parse(query())
         except SourceError:
             raise
-        except requests.exceptions.SSLError:
-            raise Permanent(
-                SOURCE, "tls", f"{self.url}: the certificate could not be verified (ca_file names its authority)"
-            ) from None
+        except requests.exceptions.SSLError as error:
+            told = unverified(error) or Unverified("tls", "no TLS connection")
+            raise Permanent(SOURCE, told.reason, f"{self.url}: {told.hint}") from None
         except requests.exceptions.Timeout:
             raise Temporary(SOURCE, "timeout", f"{self.url}: no answer in time") from None
         except requests.exceptions.JSONDecodeError:

@@ -8,6 +8,7 @@ import msgspec
 import urllib3
 from urllib3 import exceptions as transport
 
+from pipeline.clients.certificates import unverified
 from pipeline.errors import NOT_JSON, Temporary
 
 SOURCE = "kubernetes"
@@ -95,6 +96,8 @@ def failed(error: Exception, what: str) -> Temporary:
         if isinstance(error, IncompleteRead) or any(isinstance(part, IncompleteRead) for part in error.args):
             return Temporary(SOURCE, "half_page", f"{what}: the answer ended early")
         return Temporary(SOURCE, "connection", f"{what}: the connection broke")
+    if (told := unverified(error)) is not None:
+        return Temporary(SOURCE, told.reason, f"{what}: {told.said}")
     if isinstance(error, transport.SSLError):
         return Temporary(SOURCE, "tls", f"{what}: TLS: the server's certificate or the client's is not accepted")
     return Temporary(SOURCE, "connection", f"{what}: cannot connect")

@@ -72,7 +72,7 @@ def test_a_certificate_of_nobody_known_is_told_as_such(tmp_path: Path) -> None:
         given = {"writer": url, "token": "s3cret"}
         [found] = peers.examine(Settings(replica=ReplicaSettings.model_validate(given)))
         assert (found.said, found.fix) == (
-            f"{url}/v1/replication/control: the certificate could not be verified",
+            f"{url}/v1/replication/control: the certificate could not be verified: self-signed certificate",
             "name the server's authority in ca_file",
         )
         assert told(replica=ReplicaSettings.model_validate({**given, "ca_file": certificate}))[1] == "ok"
