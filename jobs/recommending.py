@@ -11,7 +11,7 @@ from jobs.disks import layout
 from jobs.disks.files import Wanted
 from jobs.manifests import Manifest
 from pipeline import objects
-from rules.disks.rule import Volumes
+from rules.disks.volumes import Volumes
 from rules.hosts.podrules import HostRules
 from rules.policy import Policy
 from rules.recommend import Recommendation, recommend

@@ -4,18 +4,13 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from rules.candidates import Candidates, Mask, Scores, Sparse
-
-if TYPE_CHECKING:
-    from rules.policy import Policy
-    from rules.request import Request
-    from rules.view import View
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
@@ -208,6 +203,3 @@ class Advice:
     firm: bool = True
     otherwise: tuple[Term, ...] = ()
     shown: Callable[[], Mapping[str, Any] | None] = lambda: None
-
-
-Rule = Callable[["Request", "View", "Policy"], "Advice"]

@@ -1,37 +1,11 @@
-"""What was learned and decided, in sentences for people, and the rows of the table of nodes."""
+"""What was decided, in sentences for people, and the rows of the table of nodes."""
 
 from collections.abc import Iterator
-from datetime import datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from rules.advice import Evidence
-
-if TYPE_CHECKING:
-    from rules.recommend import Recommendation
+from rules.recommend import Recommendation
 
 
-def because(evidence: Evidence) -> str:
-    """Return one sentence that names both functions and everything that the claim rests on."""
-    where = f"on node type {evidence.node_type}" if evidence.node_type else "on all node types"
-    window = _window(evidence.window_start, evidence.window_end)
-    told = "predicted from similar functions" if evidence.status == "predicted" else "observed"
-    return (
-        f"{evidence.victim} runs {evidence.slowdown:.0%} longer beside one always running {evidence.aggressor} "
-        f"({told}; interval {evidence.low:.0%} to {evidence.high:.0%}, probability {evidence.probability:.2f}, "
-        f"{evidence.effective_overlaps:.0f} effective overlaps, {where}{window})"
-    )
-
-
-@lru_cache(maxsize=1024)
-def _window(start: datetime | None, end: datetime | None) -> str:
-    """Say the window; one fit has few of them."""
-    if start is None or end is None:
-        return ""
-    return f", from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
-
-
-def text(recommendation: "Recommendation") -> str:
+def text(recommendation: Recommendation) -> str:
     """Return the whole answer for a person: the outcome, a table of nodes, a sentence for each reason."""
     lines = [_headline(recommendation)]
     table = [("", "node", "score", "because"), *rows(recommendation)]
@@ -44,14 +18,14 @@ def text(recommendation: "Recommendation") -> str:
     return "\n".join(lines)
 
 
-def _headline(recommendation: "Recommendation") -> str:
+def _headline(recommendation: Recommendation) -> str:
     pod = f"pod {recommendation.namespace}/{recommendation.pod}"
     done = {"patched": "gets rules", "unchanged": "is not changed", "left_alone": "is left alone"}
     said = f"{pod} {done[recommendation.outcome]} (mode {recommendation.mode}, snapshot {recommendation.snapshot})"
     return said if recommendation.satisfiable else f"{said}; no node can take it now"
 
 
-def rows(recommendation: "Recommendation") -> Iterator[tuple[str, str, str, str]]:
+def rows(recommendation: Recommendation) -> Iterator[tuple[str, str, str, str]]:
     """Yield (rank, node, score, reasons) of each ranked node, for a table."""
     for rank, node in enumerate(recommendation.nodes, start=1):
         yield str(rank), node.name, f"{node.score:.4f}", "; ".join(node.reasons)

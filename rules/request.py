@@ -8,7 +8,7 @@ from msgspec import structs
 
 from pipeline.records import Action, Labels, Pod, PodSelection, Spread, Workflow
 from rules import relations, shape
-from rules.disks.rule import Volumes
+from rules.disks.volumes import Volumes
 from rules.functions import HIGH, LEVELS, MEDIUM, RESOURCES, importance
 from rules.hosts.podrules import PodRules, of_pod
 from rules.identity import Identity, identify

@@ -4,10 +4,10 @@ They are independent: their order does not matter to what they say. Those that a
 time runs out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from rules.advice import Rule
+from rules.advice import Advice
 from rules.affinity.capacity import capacity
 from rules.affinity.fastest import fastest
 from rules.affinity.hardware import hardware, preferred_hardware
@@ -23,6 +23,11 @@ from rules.affinity.workflow import workflow
 from rules.disks.rule import disks
 from rules.hosts.rule import hosts
 from rules.hpa.rule import hpa
+from rules.policy import Policy
+from rules.request import Request
+from rules.view import View
+
+Rule = Callable[[Request, View, Policy], Advice]
 
 #: ``fact``: what the scheduler knows itself. ``stated``: what pod or workflow demand. ``learned``: what rests on
 #: records, left out for a workflow of another cluster. Under a snapshot that is too old only the first two count.

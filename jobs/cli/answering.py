@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobs.cli.common import DONE, NO, Cluster, cluster_of, settings, snapshot, utc_now
-from jobs.cli.output import Format, document, line, rows
+from jobs.cli.output import Format, document, rows
+from jobs.cli.plain import line
 from pipeline.errors import BadInput
 from rules.policy import Mode
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobs.cli.common import Output, progress_bar, settings, utc_now
-from jobs.cli.output import Format, document, line, rows
+from jobs.cli.output import Format, document, rows
+from jobs.cli.plain import line
 
 if TYPE_CHECKING:
     from jobs import collect as collection

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.output import Format, line
+from jobs.cli.output import Format
+from jobs.cli.plain import line
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:

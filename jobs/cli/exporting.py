@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from jobs.cli.common import Output, moment, progress_bar, settings
-from jobs.cli.output import Format, line, rows
+from jobs.cli.output import Format, rows
+from jobs.cli.plain import line
 
 _export = typer.Typer(help="Write the stored history for other programs.", no_args_is_help=True)
 

@@ -9,7 +9,8 @@ import typer
 from typer.core import TyperCommand
 
 from jobs.cli.common import DONE, NO, settings, warn
-from jobs.cli.output import Format, document, line
+from jobs.cli.output import Format, document
+from jobs.cli.plain import line
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import typer
 
 from jobs.cli.common import DONE, NO, PARTLY, Output, advance, progress_bar, settings, utc_now, warn
-from jobs.cli.output import Format, document, line, rows
+from jobs.cli.output import Format, document, rows
+from jobs.cli.plain import line
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:

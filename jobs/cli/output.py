@@ -2,12 +2,12 @@
 
 import csv
 import io
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
 
 import msgspec
+
+from jobs.cli.plain import plain
 
 
 class Format(StrEnum):
@@ -17,21 +17,6 @@ class Format(StrEnum):
     json = "json"
     yaml = "yaml"
     csv = "csv"
-
-
-def plain(value: object) -> Any:
-    """Turn *value* into what JSON can say: structs to mappings, times to RFC 3339, NaN and infinities to null."""
-    return _finite(msgspec.to_builtins(value))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
 
 
 def document(value: object, form: Format) -> str:
@@ -51,7 +36,7 @@ def rows(columns: Sequence[str], records: Iterable[Mapping[str, object]], form: 
     """
     kept = list(records)
     if form is Format.table:
-        from jobs.cli.tables import table
+        from jobs.cli.tables import table  # rich takes long to import
 
         return table(columns, kept, title)
     chosen = [{column: plain(record.get(column)) for column in columns} for record in kept]
@@ -68,8 +53,3 @@ def _field(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else value
-
-
-def line(text: str) -> str:
-    """Make *text* one line that a terminal only shows: names of others can hold line ends and control sequences."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from featurestore.explained import percent
-from jobs.cli.output import Format, line, rows
+from jobs.cli.output import Format, rows
+from jobs.cli.plain import line
 
 #: Nodes that are listed where two functions met.
 _PLACES = 5

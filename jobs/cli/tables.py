@@ -14,7 +14,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from jobs.cli.output import line, plain
+from jobs.cli.plain import line, plain
 
 #: Numbers nearer to nothing are shown as less than this.
 _LEAST = 0.0001

@@ -5,32 +5,18 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from featurestore.snapshot import Snapshot
 from featurestore.store import published
 from jobs import collect, config, learn, wire
 from jobs.demo import recorded, region, show
-from jobs.demo.findings import Finding, findings, strongest
+from jobs.demo.findings import findings, strongest
 from jobs.demo.replay import CLUSTER, moment, replay
+from jobs.demo.result import Result
 from jobs.manifests import Manifest
-from jobs.recommending import Answer, answer
-from rules.policy import Policy
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What one run of the demo came to."""
-
-    recording: recorded.Recording
-    outcomes: list[collect.Outcome]
-    snapshot: Snapshot
-    policy: Policy
-    findings: list[Finding]
-    answer: Answer
+from jobs.recommending import answer
 
 
 def demo(*, directory: Path | None, serve: bool, port: int | None = None, swap: tuple[str, str] | None = None) -> int:

@@ -18,7 +18,7 @@ from jobs.demo.replay import CLUSTER
 
 if TYPE_CHECKING:
     from jobs.demo.recorded import Recording
-    from jobs.demo.run import Result
+    from jobs.demo.result import Result
 
 #: Pairs in the table.
 _SHOWN = 10
@@ -48,7 +48,7 @@ def region(said: str) -> None:
     _console().print(f"{escape(said)}\n")
 
 
-def show(result: "Result", kept: Path | None = None) -> None:
+def show(result: Result, kept: Path | None = None) -> None:
     """Print what was collected, attributed and learned, then the recommendation and its reasons.
 
     *kept* is the settings file where the demo's files stay.
@@ -69,7 +69,7 @@ def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 150, highlight=False)
 
 
-def _collected(console: Console, result: "Result") -> None:
+def _collected(console: Console, result: Result) -> None:
     table = Table(title="Collected", title_justify="left")
     for column in ("source", "scope", "outcome", "new rows", "refused"):
         table.add_column(column, justify="right" if column in ("new rows", "refused") else "left")
@@ -81,7 +81,7 @@ def _collected(console: Console, result: "Result") -> None:
             console.print(escape(f"{each.source}/{each.scope}: {each.message}"))
 
 
-def _functions(console: Console, result: "Result") -> None:
+def _functions(console: Console, result: Result) -> None:
     table = Table(title="Functions: what they were written to use, and what was measured", title_justify="left")
     for column in ("function", "written to use", "uses most", *RESOURCES):
         table.add_column(column, no_wrap=column != "written to use", overflow="fold")
@@ -95,7 +95,7 @@ def _functions(console: Console, result: "Result") -> None:
     console.print()
 
 
-def _pairs(console: Console, result: "Result") -> None:
+def _pairs(console: Console, result: Result) -> None:
     table = Table(
         title="The strongest pairs: learned from the records, beside measured directly", title_justify="left"
     )
@@ -143,7 +143,7 @@ def _interval(low: float, high: float) -> str:
     return f"{_percent(low)} to {_percent(high)}"
 
 
-def _recommended(console: Console, result: "Result") -> None:
+def _recommended(console: Console, result: Result) -> None:
     recommendation = result.answer.recommendation
     console.print(
         f"[bold]A new pod[/bold] {escape(recommendation.pod)}: its name says that it is"

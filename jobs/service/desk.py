@@ -26,7 +26,7 @@ from rules.affinity.interference import interference
 from rules.affinity.repeated import unbroken
 from rules.candidates import Sparse
 from rules.changes import Changes, updated
-from rules.disks.rule import Volumes
+from rules.disks.volumes import Volumes
 from rules.hpa import admission
 from rules.hpa.admission import Index
 from rules.policy import Policy

@@ -18,7 +18,7 @@ from rules.affinity.fastest import hardware
 from rules.affinity.losses import Side, losses, suffered, suffering
 from rules.affinity.pods import against
 from rules.candidates import Candidates, Mask, Scores, Sparse
-from rules.explain import because
+from rules.claim import because
 from rules.functions import MEDIUM, Rows
 from rules.policy import Policy
 from rules.request import Request

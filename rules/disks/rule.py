@@ -5,23 +5,18 @@ that ask nobody.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from pipeline.disk_records import DiskPod
 from pipeline.errors import BadInput
 from rules.advice import Advice, NodeNeed, NodeWish, Reason, Term
 from rules.affinity.describe import describe
 from rules.candidates import Candidates, Mask
 from rules.disks.plan import Plan, plan
-from rules.disks.state import Disks
 from rules.policy import Policy
+from rules.request import Request
 from rules.view import View
-
-if TYPE_CHECKING:
-    from rules.request import Request
 
 #: What a wish for the nodes that hold the volumes weighs, and one for those that give up least of what is preferred.
 _HOLDS: Final = 100
@@ -31,16 +26,7 @@ _TRIES: Final = 20_000
 _CLAIMS: Final = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Volumes:
-    """The volumes that *pod* mounts, and the *disks* that they are looked for on; *symmetric* as in `plan`."""
-
-    pod: DiskPod
-    disks: Disks
-    symmetric: bool = False
-
-
-def disks(request: "Request", view: View, policy: Policy) -> Advice:
+def disks(request: Request, view: View, policy: Policy) -> Advice:
     """Allow the nodes whose disks hold the volumes, and name them where they are at most ``policy.named``.
 
     In mode require the pod is held to them if it can run on one; elsewhere they are preferred, since a disk may

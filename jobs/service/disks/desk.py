@@ -12,8 +12,8 @@ from pipeline.disk_records import DiskPod
 from pipeline.errors import BadInput
 from pipeline.objects import disks as wire
 from rules.disks.plan import Plan, plan
-from rules.disks.rule import Volumes
 from rules.disks.state import Disks
+from rules.disks.volumes import Volumes
 
 
 class DiskDesk:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobs.disks.layout import lay_out_of
 from pipeline.disk_records import DiskPod
 from pipeline.objects import disks as wire
-from rules.disks.rule import Volumes
+from rules.disks.volumes import Volumes
 from rules.policy import Policy
 from rules.recommend import recommend
 from tests.support import scheduling
