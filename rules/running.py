@@ -131,22 +131,32 @@ class Running:
             every.node[first:last], every.pods[first:last], every.fresh[first:last], every.busy[first:last]
         )
 
-    def of_all(self, functions: Rows) -> tuple[Rows, Ids, Floats]:
+    def of_all(self, functions: Rows) -> tuple[Rows, Rows, Floats]:
         """Return for each of *functions* the number of its entries, and of all these the nodes and busyness."""
-        listed = functions.tolist()
-        if not self.changed.keys().isdisjoint(listed) or max(listed, default=0) + 1 >= len(self.start):
-            found = [self.of(function) for function in listed]
-            counts = np.array([len(each.node) for each in found], dtype=np.int64)
-            return (
-                counts,
-                np.concatenate([each.node for each in found]),
-                np.concatenate([each.busy for each in found]),
-            )
-        first = self.start[functions]
-        counts = self.start[functions + 1] - first
-        ends = np.cumsum(counts)
-        rows = np.arange(ends[-1]) + np.repeat(first - ends + counts, counts)
-        return counts, self.entries.node[rows], self.entries.busy[rows]
+        first, behind, node, busy = self.memo.once("laid", self._laid)
+        if int(functions.max(initial=0)) >= len(first):  # of one that came later, and has no entry
+            first, behind = (np.append(each, np.zeros(int(functions.max()), np.int64)) for each in (first, behind))
+        start = first[functions]
+        counts = behind[functions] - start
+        ends = counts.cumsum()
+        rows = np.arange(ends[-1] if len(ends) else 0) + (start - ends + counts).repeat(counts)
+        return counts, node[rows], busy[rows]
+
+    def _laid(self) -> tuple[Rows, Rows, Rows, Floats]:
+        """Return where the entries of each function begin and end in the nodes and busyness of all.
+
+        Those of `changed` functions stand behind the others.
+        """
+        size = max(len(self.start) - 1, max(self.changed, default=-1) + 1)
+        first, behind = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        first[: len(self.start) - 1], behind[: len(self.start) - 1] = self.start[:-1], self.start[1:]
+        fresh = [self.entries, *self.changed.values()]
+        functions = np.fromiter(self.changed, np.int64, len(self.changed))
+        ends = np.cumsum([len(each.node) for each in fresh])
+        first[functions], behind[functions] = ends[:-1], ends[1:]
+        # Whole machine words: who indexes by them need not make them so first.
+        node = np.concatenate([each.node for each in fresh]).astype(np.int64)
+        return first, behind, node, np.concatenate([each.busy for each in fresh])
 
     def all(self) -> tuple[Rows, Entries]:
         """Return all entries, by function and node, and the function of each."""

@@ -54,8 +54,8 @@ _NOWHERE: Final[tuple[Ids, Floats, Kinds]] = (np.zeros(0, np.int32), np.zeros(0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Times:
-    """Times in ms, NaN where nothing is known, and how they are known: by number of node type, and on the nodes *at*
-    of their own."""
+    """Times in ms, NaN where nothing is known, and how they are known: by number of node type, and on the nodes *at*,
+    ascending, of their own."""
 
     by_type: Floats
     type_kind: Kinds
@@ -74,24 +74,28 @@ class _Times:
         return times, kinds
 
 
+_NO_TYPES: Final = np.zeros(0)
+#: Of a function that never ran.
+_UNKNOWN: Final = _Times(_NO_TYPES, np.zeros(0, np.int8), np.zeros(0, np.intp), _NO_TYPES, np.zeros(0, np.int8))
+
+
 def fastest(request: Request, view: View, policy: Policy) -> Advice:
     """Grade a node by the best time over its own; one of a type never run on counts with the overall median."""
     if request.function < 0:
         return Advice(NAME)
     function, name = request.function, request.function_name
     base = view.latencies.memo.once(function, lambda: _base(function, view))
-    if np.isnan(base.by_type).all() and np.isnan(base.own).all():
+    if base is _UNKNOWN:
         return Advice(NAME)
     times = _now(function, base, view)
     found = np.concatenate((times.by_type, times.own))
-    best = float(np.nanmin(found))
+    best = float(np.fmin.reduce(found))
     overall = view.functions.p50[function]
     usual = float(overall) if overall > 0 else float(np.nanmedian(found))
+    grades, types = _grades(found, best, usual), len(times.by_type)
     return Advice(
         NAME,
-        scores=Sparse(
-            _grades(times.by_type, best, usual), times.at, _grades(times.own, best, usual), view.nodes.type_of
-        ),
+        scores=Sparse(grades[:types], times.at, grades[types:], view.nodes.type_of),
         reasons=lambda: (Reason(NAME, _said(name, times, view)),),
         measures=lambda nodes: _measures(*times.on(nodes, view)),
     )
@@ -108,7 +112,7 @@ def hardware(function: int, view: View) -> Floats:
 def _hardware(function: int, view: View) -> Floats:
     times = view.latencies.memo.once(function, lambda: _base(function, view)).by_type
     if np.isnan(times).all():
-        return np.ones_like(times)
+        return np.ones(max(len(view.nodes.types), 1))
     best, overall = float(np.nanmin(times)), float(view.functions.p50[function])
     usual = overall if overall > 0 else float(np.nanmedian(times))
     slower: Floats = np.maximum(np.where(np.isnan(times), usual, times), best) / best
@@ -143,16 +147,16 @@ def _base(function: int, view: View) -> _Times:
             del own[where]
     at = np.array(sorted(own), dtype=np.intp)
     times = np.array([own[each][0] for each in at.tolist()])
+    if np.isnan(by_type).all() and np.isnan(times).all():
+        return _UNKNOWN
     return _Times(by_type, type_kind, at, times, np.array([own[each][1] for each in at.tolist()], dtype=np.int8))
 
 
 def _now(function: int, base: _Times, view: View) -> _Times:
     """Return the times beside what runs on each node now."""
-    where, loss = suffered(view, function)
-    slowed: Numbers = np.zeros(0, dtype=np.intp)
-    if len(where):
-        lost = np.bincount(where, loss, len(view.nodes))
-        slowed = np.flatnonzero(lost > _SLIGHT)
+    slowed, lost = suffered(view, function)
+    if lost.size and lost.min() <= _SLIGHT:
+        slowed, lost = slowed[lost > _SLIGHT], lost[lost > _SLIGHT]
     rows = view.medians.of(function)
     met_at, met, met_kind = _NOWHERE if rows.start == rows.stop else _met(rows, view)
     if not slowed.size and not met_at.size:
@@ -166,11 +170,11 @@ def _now(function: int, base: _Times, view: View) -> _Times:
         mine = np.searchsorted(at, base.at)
         own[mine], kinds[mine] = base.own, base.own_kind
     if slowed.size:
-        mine = np.searchsorted(at, slowed)
+        mine = slice(None) if at is slowed else np.searchsorted(at, slowed)
         overall = view.functions.p50[function]
         if overall > 0 and np.isnan(own).any():
             own[mine] = np.where(np.isnan(own[mine]), overall, own[mine])
-        own[mine] *= 1.0 + lost[slowed]
+        own[mine] *= 1.0 + lost
         kinds[mine] = _PREDICTED
     if met_at.size:
         mine = np.searchsorted(at, met_at)
@@ -216,7 +220,9 @@ def _grades(times: Floats, best: float, usual: float) -> Scores:
 
 
 def _said(name: str, times: _Times, view: View) -> str:
-    places = np.concatenate((times.at, _first_elsewhere(times.at, view)))
+    places = _first_elsewhere(times.at, view)
+    if times.own.size and (least := float(np.fmin.reduce(times.own))) == least:
+        places = np.append(places, times.at[np.argmax(times.own == least)])  # the first of equal ones
     every, kinds = times.on(places, view)
     known = [(time, node, kind) for time, node, kind in zip(*(each.tolist() for each in (every, places, kinds)),
                                                             strict=True) if time == time]  # fmt: skip

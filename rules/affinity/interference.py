@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term
 from rules.affinity.fastest import hardware
-from rules.affinity.losses import Side, losses, suffered, suffering
+from rules.affinity.losses import Sides, met, sides, suffered
 from rules.affinity.pods import against
 from rules.candidates import Candidates, Mask, Scores, Sparse
 from rules.claim import because
@@ -35,13 +35,12 @@ _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What was learned of one function: each direction, what it causes (to its own kind, too) *weighed* by who
-    suffers, the rows that are shown, and what they make one wish.
+    """What was learned of one function: the pairs of both *sides*, the cost of each *weighed* by who suffers, the
+    rows that are shown, and what they make one wish.
     """
 
-    suffers: Side
-    causes: Side
-    weighed: Side
+    sides: Sides
+    weighed: Scores
     shown: tuple[tuple[int, float, int], ...]
     wishes: tuple[Rendered, ...]
 
@@ -51,7 +50,7 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
     if request.function < 0:
         return Advice(NAME)
     known = learned(request, view, policy)
-    if not len(known.suffers.rows) and not len(known.causes.rows):
+    if not len(known.sides.rows):
         return Advice(NAME)
     strict = _strict_others(request, view, known, policy)
     across = request.namespace in policy.across
@@ -94,69 +93,56 @@ def _reasons(view: View, known: Known) -> tuple[Reason, ...]:
 
 
 def _known(request: Request, view: View, policy: Policy) -> Known:
-    suffers, causes = suffering(view, request.function), _causing(request.function, view)
-    own = np.full(len(suffers.rows), request.importance / MEDIUM)
-    theirs = view.functions.importance[causes.other] / MEDIUM
-    sure = [*_sure(view, suffers, own, policy), *_sure(view, causes, theirs, policy)]
+    found = sides(view, request.function)
+    suffers, causes = slice(found.suffered), slice(found.suffered, None)
+    weight = view.functions.importance[found.other] / MEDIUM
+    weight[suffers] = request.importance / MEDIUM
+    sure = [each for side in (suffers, causes) for each in _sure(view, found, weight, side, policy)]
     shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
     wishes = tuple(each.rendered for each in _wishes(request, view, shown, policy))
-    return Known(suffers, causes, _weighed(request, suffers, causes, theirs), tuple(shown), wishes)
-
-
-def _weighed(request: Request, suffers: Side, causes: Side, theirs: Scores) -> Side:
-    """Return what the pod causes by who suffers; of two pods of one kind each slows the other."""
-    own = suffers.other == request.function
-    return Side(
-        np.concatenate((causes.rows, suffers.rows[own])),
-        np.concatenate((causes.other, suffers.other[own])),
-        np.concatenate((causes.cost * theirs, suffers.cost[own] * (request.importance / MEDIUM))),
-    )
-
-
-def _causing(function: int, view: View) -> Side:
-    """Return the pairs by which others suffer from *function*; its own kind is among what it suffers from."""
-    pairs = view.pairs
-    rows = pairs.caused_by(function)
-    rows = rows[(pairs.victim[rows] != function) & pairs.known[rows]]
-    return Side(rows, pairs.victim[rows].astype(np.int64), pairs.expected(rows))
+    weighed = found.cost * weight
+    weighed[suffers][found.other[suffers] == request.function] *= 2.0  # of two pods of one kind each slows the other
+    return Known(found, weighed, tuple(shown), wishes)
 
 
 def _scores(request: Request, view: View, known: Known) -> Sparse:
     """Grade the nodes on which somebody would lose something; all others are as good as their hardware."""
-    at, loss = suffered(view, request.function)
-    lost: Scores = np.bincount(at, loss * (request.importance / MEDIUM), len(view.nodes)).astype(
-        np.float64, copy=False
-    )
-    at, loss = losses(view, known.weighed)
-    lost += np.bincount(at, loss, len(view.nodes))
-    ids = np.flatnonzero(lost > 0)
+    lost = met(view, request.function).lost(known.weighed, len(view.nodes))
+    ids = np.flatnonzero(lost)
     slower = hardware(request.function, view)
-    alone = graded("company", 1.0 / slower)
-    values = graded("company", 1.0 / (slower[view.nodes.type_of[ids]] * (1.0 + lost[ids])))
+    kinds = len(slower)
+    every = np.concatenate((slower, slower[view.nodes.type_of[ids]] * (1.0 + lost[ids])))
+    grades = graded("company", 1.0 / every)
+    alone, values = grades[:kinds], grades[kinds:]
     if (alone == alone[0]).all():
         return Sparse(float(alone[0]), ids, values)
     return Sparse(alone, ids, values, view.nodes.type_of)
 
 
 def _measures(request: Request, view: View, known: Known, nodes: Numbers) -> Iterator[Measure]:
-    for (at, loss), sentence in (
-        (suffered(view, request.function), "would run {:.0%} longer beside its neighbours"),
-        (losses(view, known.causes), "would slow its neighbours by {:.0%} together"),
+    beside, size = met(view, request.function), len(view.nodes)
+    suffers = np.arange(len(known.sides.rows)) < known.sides.suffered
+    for side, sentence in (
+        (suffers, "would run {:.0%} longer beside its neighbours"),
+        (~suffers, "would slow its neighbours by {:.0%} together"),
     ):
-        total = np.bincount(at, loss, len(view.nodes))[nodes]
+        total = beside.lost(np.where(side, known.sides.cost, 0.0), size)[nodes]
         yield Measure(sentence, np.where(total >= 0.005, total, np.nan))
 
 
-def _sure(view: View, side: Side, weight: Scores, policy: Policy) -> list[tuple[int, float, int]]:
-    """Return row, cost and the other function of each pair that is sure enough to be acted upon."""
-    pairs, rows = view.pairs, side.rows
+def _sure(
+    view: View, known: Sides, weight: Scores, side: slice, policy: Policy
+) -> list[tuple[int, float, int]]:
+    """Return row, weighed cost and the other function of each pair of *side* that is sure enough to be acted upon."""
+    pairs, rows = view.pairs, known.rows[side]
     sure = (
         (pairs.probability[rows] >= policy.probability)
         & (pairs.slowdown[rows] >= policy.min_slowdown)
         & (~pairs.observed[rows] | (pairs.overlaps[rows] >= policy.min_overlaps))
         & (pairs.type_of[rows] >= -1)
     )
-    return [(int(side.rows[i]), float(weight[i] * side.cost[i]), int(side.other[i])) for i in np.flatnonzero(sure)]
+    cost, other = weight[side] * known.cost[side], known.other[side]
+    return [(int(rows[i]), float(cost[i]), int(other[i])) for i in np.flatnonzero(sure)]
 
 
 def _strict_others(request: Request, view: View, known: Known, policy: Policy) -> Rows:
@@ -168,8 +154,9 @@ def _strict_others(request: Request, view: View, known: Known, policy: Policy) -
         return _NOBODY
     pairs = view.pairs
     found = set()
-    for side, concerned in ((known.suffers, None), (known.causes, view.functions.strict)):
-        for row, _, other in _sure(view, side, np.ones(len(side.rows)), policy):
+    count, every = known.sides.suffered, np.ones(len(known.sides.rows))
+    for side, concerned in ((slice(count), None), (slice(count, None), view.functions.strict)):
+        for row, _, other in _sure(view, known.sides, every, side, policy):
             general = pairs.type_of[row] == -1 or len(view.nodes.types) == 1
             if pairs.observed[row] and general and (concerned is None or concerned[other]):
                 found.add(other)

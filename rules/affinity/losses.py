@@ -4,55 +4,102 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from rules.candidates import Ids, Scores
 from rules.functions import Rows
 from rules.view import View
 
-_NONE: Final[tuple[Ids, Scores]] = (np.zeros(0, dtype=np.int32), np.zeros(0))
+_NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
-    """Pair rows of one direction, each with the function on the other side and what one of its activations costs."""
+class Sides:
+    """The known pairs of one function: the first *suffered* rows are those that it suffers by, its own kind among
+    them, the others those by which others suffer from it. Each with the function on the other side, and what one of
+    the aggressor's activations costs.
+    """
 
     rows: Rows
     other: Rows
     cost: Scores
+    suffered: int
 
 
-def losses(view: View, side: Side) -> tuple[Ids, Scores]:
-    """Return for each co-runner of the pairs its node, and the cost by its busyness.
+@dataclass(frozen=True, slots=True, eq=False)
+class Met:
+    """Who of some `Sides` runs where now: *pair* numbers the rows, *busy* says how many activations run at once.
+
+    The first *suffered* entries are of the rows that the function suffers by.
+    """
+
+    node: Rows
+    busy: Scores
+    pair: Rows
+    suffered: int
+
+    def lost(self, cost: Scores, nodes: int) -> Scores:
+        """Return the sum over each of so many *nodes*, with the *cost* of each pair."""
+        return np.bincount(self.node, self.busy * cost[self.pair], nodes).astype(np.float64, copy=False)
+
+
+def sides(view: View, function: int) -> Sides:
+    """Return what is known of *function*; it holds for as long as the snapshot."""
+    return view.pairs.memo.once(("sides", function), lambda: _sides(view, function))
+
+
+def _sides(view: View, function: int) -> Sides:
+    pairs = view.pairs
+    suffers, causes = pairs.suffered_by(function), pairs.caused_by(function)
+    suffers = suffers[pairs.known[suffers]]
+    causes = causes[(pairs.victim[causes] != function) & pairs.known[causes]]
+    rows = np.concatenate((suffers, causes))
+    other = np.concatenate((pairs.aggressor[suffers], pairs.victim[causes])).astype(np.int64)
+    return Sides(rows, other, pairs.expected(rows), len(suffers))
+
+
+def met(view: View, function: int) -> Met:
+    """Return who of the pairs of *function* runs where in *view*.
 
     A row for the node's own type takes the place of the row for all types.
     """
-    if not len(side.rows):
-        return _NONE
-    counts, at, busy = view.running.of_all(side.other)
-    kind = view.pairs.type_of[side.rows].astype(np.int64)
-    special = kind >= 0
-    if (kind == -1).all():
-        return at, busy * np.repeat(side.cost, counts)
-    row = np.repeat(np.arange(len(kind)), counts)
+    return view.memo.once(("met", function), lambda: _met(view, sides(view, function)))
+
+
+def _met(view: View, known: Sides) -> Met:
+    if not len(known.rows):
+        return Met(_NOBODY, np.zeros(0), _NOBODY, 0)
+    counts, at, busy = view.running.of_all(known.other)
+    pair = np.repeat(np.arange(len(counts)), counts)
+    suffered = int(counts[: known.suffered].sum())
+    kind = view.pairs.type_of[known.rows]
+    if kind.max() >= 0 or kind.min() < -1:
+        keep = _of_type(view, known, kind, pair, at)
+        at, busy, pair, suffered = at[keep], busy[keep], pair[keep], int(np.count_nonzero(keep[:suffered]))
+    return Met(at, busy, pair, suffered)
+
+
+def _of_type(view: View, known: Sides, kind: Ids, pair: Rows, at: Rows) -> npt.NDArray[np.bool_]:
+    """Return which entries count: their pair's row is the one for the type of their node."""
     here, types = view.nodes.type_of[at], len(view.nodes.types)
-    cell = side.other * types
-    replaced = np.isin(cell[row] + here, cell[special] + kind[special])
-    keep = (kind[row] == here) | ((kind[row] == -1) & ~replaced)
-    return at[keep], (busy * side.cost[row])[keep]
+    # Each direction by itself: the same other function may stand on either side.
+    cell = (2 * known.other + (np.arange(len(kind)) < known.suffered)) * types
+    special = kind >= 0
+    replaced = np.isin(cell[pair] + here, cell[special] + kind[special])
+    keep: npt.NDArray[np.bool_] = (kind[pair] == here) | ((kind[pair] == -1) & ~replaced)
+    return keep
 
 
-def suffered(view: View, function: int) -> tuple[Ids, Scores]:
-    """Return what *function* would lose beside each of its co-runners, as `losses` do."""
-    return view.memo.once(("suffered", function), lambda: losses(view, suffering(view, function)))
+def suffered(view: View, function: int) -> tuple[Rows, Scores]:
+    """Return the nodes on which *function* would lose something beside those that run there, and how much."""
+    return view.memo.once(("suffered", function), lambda: _suffered(view, function))
 
 
-def suffering(view: View, function: int) -> Side:
-    """Return the pairs by which *function* suffers, unweighed."""
-    pairs = view.pairs
-
-    def made() -> Side:
-        rows = pairs.suffered_by(function)
-        rows = rows[pairs.known[rows]]
-        return Side(rows, pairs.aggressor[rows].astype(np.int64), pairs.expected(rows))
-
-    return pairs.memo.once(("suffering", function), made)
+def _suffered(view: View, function: int) -> tuple[Rows, Scores]:
+    beside, known = met(view, function), sides(view, function)
+    first = slice(beside.suffered)
+    lost = np.bincount(
+        beside.node[first], beside.busy[first] * known.cost[beside.pair[first]], len(view.nodes)
+    )
+    ids = np.flatnonzero(lost)
+    return ids, lost[ids].astype(np.float64, copy=False)

@@ -25,8 +25,10 @@ def has_record(function: int, view: View) -> bool:
     if function < 0:
         return False
     lived = view.latencies.of(function)
+    if view.functions.runs[function] > 0 or lived.stop > lived.start:
+        return True
     rows = np.concatenate((view.pairs.suffered_by(function), view.pairs.caused_by(function)))
-    return bool(view.functions.runs[function] > 0 or lived.stop > lived.start or view.pairs.known[rows].any())
+    return bool(view.pairs.known[rows].any())
 
 
 def unknown(request: Request, view: View, policy: Policy) -> Advice:
