@@ -151,8 +151,7 @@ Settled = NodeNeed | NodeWish | PodTerm | PodFields | Rendered
 Term = Settled | BestOf
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, gc=False):
     """What is known of one ordered pair; slowdown .25 = 25 % longer, *node_type* "" = all types together."""
 
     victim: str
@@ -168,8 +167,7 @@ class Evidence:
     window_end: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True, gc=False):
     """One sentence for a person, by the rule that says it; *evidence* where it rests on a learned pair."""
 
     rule: str

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -273,6 +274,7 @@ NEVER: Final = int(np.iinfo(np.int64).min)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=1024)  # one fit has few windows
 def _moment(microseconds: int) -> datetime | None:
     if microseconds == NEVER:
         return None

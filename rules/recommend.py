@@ -27,8 +27,7 @@ from rules.table import RULES
 from rules.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class RankedNode:
+class RankedNode(msgspec.Struct, frozen=True, gc=False):
     """A candidate node; the higher *score* comes first, *reasons* say what it is made of."""
 
     name: str
@@ -93,7 +92,7 @@ class Answer:
     def recommendation(self, decision: str, *, raw: bool = False) -> Recommendation:
         """Return the whole answer, with its reasons and the ranked nodes; *decision* is the one that `answer` got.
 
-        With *raw* affinity and patch are good for encoding alone.
+        With *raw* affinity and patch are good for encoding alone, and it names neither pod nor namespace.
         """
         affinity, patch = self.affinity, self.patch
         if not raw:
@@ -117,8 +116,8 @@ class Answer:
             outcome=self.outcome,
             cause=self.cause,
             function=request.function_name,
-            namespace=request.namespace,
-            pod=request.name,
+            namespace="" if raw else request.namespace,
+            pod="" if raw else request.name,
         )
 
     def _reasons(self) -> Iterator[Reason]:
@@ -284,14 +283,15 @@ def _of_rules(advices: Iterable[Advice], hopeless: bool) -> Iterator[Reason]:
 
 def _ranked(view: View, advices: Iterable[Advice], combined: Combined, policy: Policy) -> tuple[RankedNode, ...]:
     best = combined.ranked(policy.ranked)
-    told: list[list[str]] = [[] for _ in best]
-    for measure in (measure for advice in advices for measure in advice.measures(best)):
-        said = measure.sentence.format
-        for sentences, value in zip(told, measure.values.tolist(), strict=True):
-            if value == value:
-                sentences.append(said(value))
-    scores = combined.scores[best].tolist()
+    told: list[list[str]] = [[] for _ in range(len(best))]
+    for advice in advices:
+        for measure in advice.measures(best):
+            said = measure.sentence.format
+            for sentences, value in zip(told, measure.values.tolist(), strict=True):
+                if value == value:
+                    sentences.append(said(value))
+    scores = shown(combined.falling[: len(best)]).tolist()
     return tuple(
-        RankedNode(view.nodes.names[node], shown(score), tuple(sentences))
+        RankedNode(view.nodes.names[node], score, tuple(sentences))
         for node, score, sentences in zip(best.tolist(), scores, told, strict=True)
     )

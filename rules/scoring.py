@@ -28,8 +28,14 @@ def graded(criterion: Criterion, grades: Scores, *, step: float = 0.01, share: f
 
     *share* is the part of the criterion that a rule has where several share it.
     """
-    steps = _rounded(np.minimum(np.maximum(grades, 0.0), 1.0) / step) * step
-    return _rounded(100.0 * share * steps) * (PERCENT / 101.0 ** CRITERIA.index(criterion))
+    scores = np.minimum(grades, 1.0)
+    np.maximum(scores, 0.0, out=scores)
+    _round(np.divide(scores, step, out=scores))
+    if step != 0.01 or share != 1.0:  # else these are the percents
+        scores *= step
+        _round(np.multiply(scores, 100.0 * share, out=scores))
+    scores *= PERCENT / 101.0 ** CRITERIA.index(criterion)
+    return scores
 
 
 def shown(score: S) -> S:
@@ -37,6 +43,6 @@ def shown(score: S) -> S:
     return score / PERCENT
 
 
-def _rounded(values: Scores) -> Scores:
-    whole: Scores = np.floor(values + (0.5 + _DUST))
-    return whole
+def _round(values: Scores) -> None:
+    values += 0.5 + _DUST
+    np.floor(values, out=values)

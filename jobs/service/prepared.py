@@ -102,7 +102,7 @@ class Prepared:
         if not self._document:
             with self._rendering, self._spent:
                 if self._answer is not None:
-                    told = replace(self._answer.recommendation(PLACE, raw=True), namespace="", pod="")
+                    told = self._answer.recommendation(PLACE, raw=True)
                     self._document = msgspec.json.encode(told).removesuffix(_TAIL).split(_PLACE)
                     self._answer = None  # it holds columns over all nodes
         last = b',"namespace":%b,"pod":%b}' % (msgspec.json.encode(namespace), msgspec.json.encode(pod))

@@ -46,7 +46,7 @@ def parts(
 ) -> Iterator[tuple[int, tuple[Expression, ...] | None]]:
     """Yield for each of *sizes* what tells so many first nodes of *ordered* from its others, as `part` does."""
     keys, codes = nodes.memo.once("kinds", lambda: _kinds(nodes))
-    for size, apart in zip(sizes, _apart(codes, ordered, sizes).T.tolist(), strict=True):
+    for size, apart in zip(sizes, _apart(codes, ordered, sizes), strict=True):
         wanted, rest = ordered[:size], ordered[size:]
         if not size:
             yield size, None
@@ -90,17 +90,20 @@ def _kinds(nodes: Nodes) -> tuple[tuple[str, ...], Ids]:
     return keys, codes
 
 
-def _apart(codes: Ids, ordered: Numbers, sizes: Sequence[int]) -> Mask:
-    """Return which rows of *codes* may tell the first nodes from the others, for each of *sizes*; by a sample."""
-    first = np.array(sizes, dtype=np.int64)[:, None]
-    behind = len(ordered) - first
-    steps = np.arange(_SAMPLE)
-    inside = codes[:, ordered[steps * first // _SAMPLE]]
-    outside = codes[:, ordered[np.minimum(first + steps * behind // _SAMPLE, len(ordered) - 1)]]
-    pairs = (inside[:, :, :, None] == outside[:, :, None, :]).reshape(len(codes), len(sizes), _SAMPLE**2)
-    alike: Mask = pairs.any(axis=2)
-    told: Mask = ~alike | (behind[:, 0] == 0)
-    return told
+def _apart(codes: Ids, ordered: Numbers, sizes: Sequence[int]) -> Iterator[list[bool]]:
+    """Yield for each of *sizes* which rows of *codes* may tell the first nodes from the others; by a sample."""
+    steps = range(_SAMPLE)
+    places = []
+    for size in sizes:
+        behind = len(ordered) - size
+        places += [step * size // _SAMPLE for step in steps]
+        places += [size + step * behind // _SAMPLE for step in steps] if behind else []
+    seen = codes.take(ordered.take(places), axis=1).tolist()
+    at = 0
+    for size in sizes:
+        middle, end = at + _SAMPLE, at + _SAMPLE * (2 if size < len(ordered) else 1)
+        yield [set(row[at:middle]).isdisjoint(row[middle:end]) for row in seen]
+        at = end
 
 
 def _by_label(

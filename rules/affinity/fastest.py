@@ -9,7 +9,7 @@ For each node the first of these that is known:
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from featurestore.company import ALONE
 from rules.advice import Advice, Measure, Reason
-from rules.affinity.losses import suffered
+from rules.affinity.losses import met, sides
 from rules.candidates import Ids, Scores, Sparse
 from rules.functions import Rows
 from rules.nodes import Floats
@@ -54,8 +54,8 @@ _NOWHERE: Final[tuple[Ids, Floats, Kinds]] = (np.zeros(0, np.int32), np.zeros(0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Times:
-    """Times in ms, NaN where nothing is known, and how they are known: by number of node type, and on the nodes *at*,
-    ascending, of their own."""
+    """Times in ms, NaN where nothing is known, and how they are known: by number of node type, and on the nodes *at* of
+    their own, in any order, some of them twice."""
 
     by_type: Floats
     type_kind: Kinds
@@ -63,20 +63,17 @@ class _Times:
     own: Floats
     own_kind: Kinds
 
-    def on(self, nodes: Numbers, view: View) -> tuple[Floats, Kinds]:
-        """Return the time on each of *nodes*, and how it is known."""
-        of = view.nodes.type_of[nodes]
-        times, kinds = self.by_type[of], self.type_kind[of]
-        if self.at.size:
-            place = np.minimum(np.searchsorted(self.at, nodes), len(self.at) - 1)
-            known = self.at[place] == nodes
-            times[known], kinds[known] = self.own[place[known]], self.own_kind[place[known]]
-        return times, kinds
+    def on(self, nodes: Numbers, view: View) -> Iterator[tuple[float, int]]:
+        """Yield the time on each of *nodes*, and how it is known."""
+        own = dict(zip(self.at.tolist(), zip(self.own.tolist(), self.own_kind.tolist(), strict=True), strict=True))
+        general = list(zip(self.by_type.tolist(), self.type_kind.tolist(), strict=True))
+        for node, of in zip(nodes.tolist(), view.nodes.type_of.take(nodes).tolist(), strict=True):
+            yield own.get(node) or general[of]
 
 
-_NO_TYPES: Final = np.zeros(0)
+_NO_TIMES: Final = np.zeros(0)
 #: Of a function that never ran.
-_UNKNOWN: Final = _Times(_NO_TYPES, np.zeros(0, np.int8), np.zeros(0, np.intp), _NO_TYPES, np.zeros(0, np.int8))
+_UNKNOWN: Final = _Times(_NO_TIMES, np.zeros(0, np.int8), np.zeros(0, np.intp), _NO_TIMES, np.zeros(0, np.int8))
 
 
 def fastest(request: Request, view: View, policy: Policy) -> Advice:
@@ -97,7 +94,7 @@ def fastest(request: Request, view: View, policy: Policy) -> Advice:
         NAME,
         scores=Sparse(grades[:types], times.at, grades[types:], view.nodes.type_of),
         reasons=lambda: (Reason(NAME, _said(name, times, view)),),
-        measures=lambda nodes: _measures(*times.on(nodes, view)),
+        measures=lambda nodes: _measures(list(times.on(nodes, view))),
     )
 
 
@@ -154,11 +151,9 @@ def _base(function: int, view: View) -> _Times:
 
 def _now(function: int, base: _Times, view: View) -> _Times:
     """Return the times beside what runs on each node now."""
-    slowed, lost = suffered(view, function)
-    if lost.size and lost.min() <= _SLIGHT:
-        slowed, lost = slowed[lost > _SLIGHT], lost[lost > _SLIGHT]
+    slowed, lost = _slowed(function, view)
     rows = view.medians.of(function)
-    met_at, met, met_kind = _NOWHERE if rows.start == rows.stop else _met(rows, view)
+    met_at, seen, met_kind = _NOWHERE if rows.start == rows.stop else _met(rows, view)
     if not slowed.size and not met_at.size:
         return base
     at = slowed
@@ -170,7 +165,7 @@ def _now(function: int, base: _Times, view: View) -> _Times:
         mine = np.searchsorted(at, base.at)
         own[mine], kinds[mine] = base.own, base.own_kind
     if slowed.size:
-        mine = slice(None) if at is slowed else np.searchsorted(at, slowed)
+        mine = np.arange(len(slowed)) if at is slowed else np.searchsorted(at, slowed)
         overall = view.functions.p50[function]
         if overall > 0 and np.isnan(own).any():
             own[mine] = np.where(np.isnan(own[mine]), overall, own[mine])
@@ -178,8 +173,20 @@ def _now(function: int, base: _Times, view: View) -> _Times:
         kinds[mine] = _PREDICTED
     if met_at.size:
         mine = np.searchsorted(at, met_at)
-        own[mine], kinds[mine] = met, met_kind
+        own[mine], kinds[mine] = seen, met_kind
     return _Times(base.by_type, base.type_kind, at, own, kinds)
+
+
+def _slowed(function: int, view: View) -> tuple[Numbers, Floats]:
+    """Return the nodes, some of them twice, on which the function would be slowed, and by how much."""
+    beside = met(view, function)
+    nodes = beside.node[: beside.suffered]
+    if not len(nodes):
+        return nodes, _NO_TIMES
+    lost = beside.suffers(sides(view, function).cost, len(view.nodes)).take(nodes)
+    if lost.min() <= _SLIGHT:
+        nodes, lost = nodes[lost > _SLIGHT], lost[lost > _SLIGHT]
+    return nodes, lost
 
 
 def _met(rows: slice, view: View) -> tuple[Ids, Floats, Kinds]:
@@ -220,12 +227,14 @@ def _grades(times: Floats, best: float, usual: float) -> Scores:
 
 
 def _said(name: str, times: _Times, view: View) -> str:
-    places = _first_elsewhere(times.at, view)
-    if times.own.size and (least := float(np.fmin.reduce(times.own))) == least:
-        places = np.append(places, times.at[np.argmax(times.own == least)])  # the first of equal ones
-    every, kinds = times.on(places, view)
-    known = [(time, node, kind) for time, node, kind in zip(*(each.tolist() for each in (every, places, kinds)),
-                                                            strict=True) if time == time]  # fmt: skip
+    at = times.at.tolist()
+    known = [*zip(times.own.tolist(), at, times.own_kind.tolist(), strict=True)]
+    for time, kind, first in zip(
+        times.by_type.tolist(), times.type_kind.tolist(), _first_elsewhere(set(at), view), strict=False
+    ):
+        if first >= 0:
+            known.append((time, first, kind))
+    known = [each for each in known if each[0] == each[0]]
     if not known:
         return f"{name} never ran on a node of these types"
     best, first, kind = min(known)
@@ -233,12 +242,10 @@ def _said(name: str, times: _Times, view: View) -> str:
     return f"{name} answers fastest on node {view.nodes.names[first]} by what is known so far: {told}"
 
 
-def _first_elsewhere(at: Numbers, view: View) -> Numbers:
-    """Return the first node of each type that is none of *at*, of the types that have such a node."""
+def _first_elsewhere(taken: set[int], view: View) -> list[int]:
+    """Return the first node of each type that is none of *taken*, -1 where there is none."""
     of_types = view.nodes.memo.once("by type", lambda: _by_type(view.nodes.type_of))
-    taken = set(at.tolist())
-    found = (next((node for node in nodes if node not in taken), -1) for nodes in of_types)
-    return np.array([node for node in found if node >= 0], dtype=np.intp)
+    return [next((node for node in nodes if node not in taken), -1) for nodes in of_types]
 
 
 def _by_type(type_of: Ids) -> list[list[int]]:
@@ -248,6 +255,6 @@ def _by_type(type_of: Ids) -> list[list[int]]:
     return [order[first:last].tolist() for first, last in itertools.pairwise(start)]
 
 
-def _measures(times: Floats, kinds: Kinds) -> Iterator[Measure]:
-    for kind in sorted(set(kinds.tolist())):
-        yield Measure(_SAID[kind], np.where(kinds == kind, times, np.nan))
+def _measures(found: Sequence[tuple[float, int]]) -> Iterator[Measure]:
+    for kind in sorted({each for _, each in found}):
+        yield Measure(_SAID[kind], np.array([time if each == kind else np.nan for time, each in found]))

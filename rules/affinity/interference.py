@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term
 from rules.affinity.fastest import hardware
-from rules.affinity.losses import Sides, met, sides, suffered
+from rules.affinity.losses import Sides, met, sides
 from rules.affinity.pods import against
 from rules.candidates import Candidates, Mask, Scores, Sparse
 from rules.claim import because
@@ -107,27 +107,32 @@ def _known(request: Request, view: View, policy: Policy) -> Known:
 
 def _scores(request: Request, view: View, known: Known) -> Sparse:
     """Grade the nodes on which somebody would lose something; all others are as good as their hardware."""
-    lost = met(view, request.function).lost(known.weighed, len(view.nodes))
-    ids = np.flatnonzero(lost)
+    beside = met(view, request.function)
+    lost = beside.lost(known.weighed, len(view.nodes))
+    # Where few of the nodes have somebody of interest, these are told one by one, some of them twice.
+    ids = beside.node if len(beside.node) < len(view.nodes) // 2 else np.flatnonzero(lost)
     slower = hardware(request.function, view)
-    kinds = len(slower)
-    every = np.concatenate((slower, slower[view.nodes.type_of[ids]] * (1.0 + lost[ids])))
+    every = np.concatenate((slower, slower.take(view.nodes.type_of.take(ids)) * (1.0 + lost.take(ids))))
     grades = graded("company", 1.0 / every)
-    alone, values = grades[:kinds], grades[kinds:]
-    if (alone == alone[0]).all():
+    alone, values = grades[: len(slower)], grades[len(slower) :]
+    if len(set(alone.tolist())) == 1:
         return Sparse(float(alone[0]), ids, values)
     return Sparse(alone, ids, values, view.nodes.type_of)
 
 
 def _measures(request: Request, view: View, known: Known, nodes: Numbers) -> Iterator[Measure]:
-    beside, size = met(view, request.function), len(view.nodes)
-    suffers = np.arange(len(known.sides.rows)) < known.sides.suffered
+    beside, cost = met(view, request.function), known.sides.cost.tolist()
+    lost = ([0.0] * len(nodes), [0.0] * len(nodes))  # suffered and caused
+    place = {node: number for number, node in enumerate(nodes.tolist())}
+    for entry, node in enumerate(beside.node.tolist()):
+        if (number := place.get(node)) is not None:
+            side = lost[entry >= beside.suffered]
+            side[number] += float(beside.busy[entry]) * cost[int(beside.pair[entry])]
     for side, sentence in (
-        (suffers, "would run {:.0%} longer beside its neighbours"),
-        (~suffers, "would slow its neighbours by {:.0%} together"),
+        (lost[0], "would run {:.0%} longer beside its neighbours"),
+        (lost[1], "would slow its neighbours by {:.0%} together"),
     ):
-        total = beside.lost(np.where(side, known.sides.cost, 0.0), size)[nodes]
-        yield Measure(sentence, np.where(total >= 0.005, total, np.nan))
+        yield Measure(sentence, np.array([each if each >= 0.005 else np.nan for each in side]))
 
 
 def _sure(

@@ -40,7 +40,13 @@ class Met:
 
     def lost(self, cost: Scores, nodes: int) -> Scores:
         """Return the sum over each of so many *nodes*, with the *cost* of each pair."""
-        return np.bincount(self.node, self.busy * cost[self.pair], nodes).astype(np.float64, copy=False)
+        return np.bincount(self.node, self.busy * cost.take(self.pair), nodes).astype(np.float64, copy=False)
+
+    def suffers(self, cost: Scores, nodes: int) -> Scores:
+        """Return the same of the rows that the function suffers by."""
+        first = slice(self.suffered)
+        found = np.bincount(self.node[first], self.busy[first] * cost.take(self.pair[first]), nodes)
+        return found.astype(np.float64, copy=False)
 
 
 def sides(view: View, function: int) -> Sides:
@@ -88,18 +94,3 @@ def _of_type(view: View, known: Sides, kind: Ids, pair: Rows, at: Rows) -> npt.N
     replaced = np.isin(cell[pair] + here, cell[special] + kind[special])
     keep: npt.NDArray[np.bool_] = (kind[pair] == here) | ((kind[pair] == -1) & ~replaced)
     return keep
-
-
-def suffered(view: View, function: int) -> tuple[Rows, Scores]:
-    """Return the nodes on which *function* would lose something beside those that run there, and how much."""
-    return view.memo.once(("suffered", function), lambda: _suffered(view, function))
-
-
-def _suffered(view: View, function: int) -> tuple[Rows, Scores]:
-    beside, known = met(view, function), sides(view, function)
-    first = slice(beside.suffered)
-    lost = np.bincount(
-        beside.node[first], beside.busy[first] * known.cost[beside.pair[first]], len(view.nodes)
-    )
-    ids = np.flatnonzero(lost)
-    return ids, lost[ids].astype(np.float64, copy=False)

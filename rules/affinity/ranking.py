@@ -54,7 +54,7 @@ def ranking(nodes: Nodes, combined: Combined, policy: Policy) -> Ranking:
     best = combined.best
     if not best.size:
         return Ranking((), best)
-    scores = combined.scores[best]
+    scores = combined.falling
     looks = max(_LOOKS // scored(len(nodes)), 1)
     named = min(policy.named, max(looks - _LABEL, min(looks, _TERMS)))
     described = [
@@ -107,7 +107,7 @@ def _affordable(described: Collection[_Described], scores: Scores, nodes: int, l
     The scheduler takes one of the best nodes that it sees: a term tells by how much these are above the mean, times
     the chance that it sees one of them.
     """
-    seen, mean = scored(nodes) / max(nodes, 1), scores.mean()
+    seen, mean = scored(nodes) / max(nodes, 1), np.add.reduce(scores) / len(scores)
     told = {
         size: (np.add.reduce(scores[:size]) / size - mean) * (1.0 - (1.0 - seen) ** size) for size, _ in described
     }
@@ -137,12 +137,19 @@ def _sizes(scores: Scores, named: int) -> list[int]:
     ranks. The widest gaps part what differs most, such as company or node type; the ranks are the best few, and all
     but the worst few, of which names are no more than *named*.
     """
-    ends = np.flatnonzero(scores[:-1] != scores[1:])  # the last of each distinct score above the lowest
-    if len(ends) > _TERMS:
-        falls = scores[ends] - scores[ends + 1]
-        widest = ends[np.argpartition(-falls, _TERMS - 2)[: _TERMS - 2]]
-        few = max(min(named, len(scores) // 8), 1)
-        first = max(int(np.searchsorted(ends, few - 1, side="right")) - 1, 0)
-        last = min(int(np.searchsorted(ends, len(scores) - 1 - few)), len(ends) - 1)
-        ends = np.array(sorted({*widest.tolist(), int(ends[first]), int(ends[last])}))
-    return [end + 1 for end in ends[::-1].tolist()]
+    falls = scores[:-1] - scores[1:]
+    distinct = int(np.count_nonzero(falls > 0))
+    if distinct <= _TERMS:
+        return [end + 1 for end in np.flatnonzero(falls)[::-1].tolist()]
+    few = max(min(named, len(scores) // 8), 1)
+    above = [end for end, fall in enumerate(falls[:few].tolist()) if fall]
+    below = [end for end, fall in enumerate(falls[-few:].tolist(), start=len(falls) - few) if fall]
+    ends = {
+        above[-1] if above else int(np.argmax(falls > 0)),
+        below[0] if below else len(falls) - 1 - int(np.argmax(falls[::-1] > 0)),
+    }
+    for _ in range(_TERMS - 2):  # the widest, the first of equal ones
+        widest = int(falls.argmax())
+        ends.add(widest)
+        falls[widest] = 0.0
+    return [end + 1 for end in sorted(ends, reverse=True)]
