@@ -54,8 +54,8 @@ _NOWHERE: Final[tuple[Ids, Floats, Kinds]] = (np.zeros(0, np.int32), np.zeros(0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Times:
-    """Times in ms, NaN where nothing is known, and how they are known: by number of node type, and on the nodes *at* of
-    their own, in any order, some of them twice."""
+    """Times in ms, NaN where nothing is known, and how they are known: by number of node type, and on the nodes *at*
+    of their own, in any order, some of them twice."""
 
     by_type: Floats
     type_kind: Kinds

@@ -135,9 +135,7 @@ def _measures(request: Request, view: View, known: Known, nodes: Numbers) -> Ite
         yield Measure(sentence, np.array([each if each >= 0.005 else np.nan for each in side]))
 
 
-def _sure(
-    view: View, known: Sides, weight: Scores, side: slice, policy: Policy
-) -> list[tuple[int, float, int]]:
+def _sure(view: View, known: Sides, weight: Scores, side: slice, policy: Policy) -> list[tuple[int, float, int]]:
     """Return row, weighed cost and the other function of each pair of *side* that is sure enough to be acted upon."""
     pairs, rows = view.pairs, known.rows[side]
     sure = (
