@@ -10,17 +10,19 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Any
 
 import msgspec
 import pyarrow as pa
 import structlog
 from duckdb import DuckDBPyConnection
 
+from featurestore.store.abridged import Abridging, whole
+from featurestore.store.decision import Decision, Line
 from featurestore.store.duck import Store, staging
 from featurestore.store.queries import arrow
 from pipeline.errors import BadInput
@@ -36,28 +38,8 @@ _FOLLOWED = """decisions LEFT JOIN (
 ) USING (cluster, decision)"""
 
 
-class Decision(msgspec.Struct, frozen=True, gc=False):
-    """One decision as the store keeps it; *document* is the recommendation, anything msgspec makes JSON of."""
-
-    decision: str
-    at: Annotated[datetime, msgspec.Meta(tz=True)]
-    cluster: str
-    namespace: str
-    pod: str
-    function: str
-    mode: str
-    snapshot: str
-    satisfiable: bool
-    outcome: str
-    document: object
-
-
-class _Line(Decision, frozen=True, gc=False):
-    document: msgspec.Raw
-
-
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(_Line)
+_DECODER = msgspec.json.Decoder(Line)
 
 
 class Spool:
@@ -74,16 +56,18 @@ class Spool:
         self._file: IO[bytes] | None = None
         self._path = directory
         self._opened = 0.0
+        self._abridge = Abridging()
 
     def append(self, decisions: Iterable[Decision]) -> None:
         """Append *decisions*, in one write."""
-        lines = b"".join(_ENCODER.encode(decision) + b"\n" for decision in decisions)
+        lines = b"".join(_ENCODER.encode(self._abridge(decision)) + b"\n" for decision in decisions)
         if lines:
             try:
                 file = self._file or self._open()
                 file.write(lines)
                 file.flush()
             except OSError as error:
+                self._abridge = Abridging()  # what was not written cannot be named
                 raise BadInput(f"{self._directory}: cannot be written: {error.strerror}") from error
         self.rotate(only_due=True)
 
@@ -91,11 +75,13 @@ class Spool:
         """Hand the current file over to the next flush; with *only_due* only where it is old or large enough."""
         if self._file is None:
             return
-        due = time.monotonic() - self._opened >= self._seconds or self._file.tell() >= self._size
+        size = max(self._file.tell(), self._abridge.size)
+        due = time.monotonic() - self._opened >= self._seconds or size >= self._size
         if due or not only_due:
             self._path.replace(self._path.with_suffix(".jsonl"))
             self._file.close()
             self._file = None
+            self._abridge = Abridging()
 
     def close(self) -> None:
         """Hand over what is left."""
@@ -126,7 +112,7 @@ def flush(store: Store, directory: Path, *, files: int = 256) -> Flushed:
     """
     adopt(directory)
     taken = sorted(directory.glob("decisions-*.jsonl"))[:files]
-    decisions: list[_Line] = []
+    decisions: list[Line] = []
     refused = 0
     for path in taken:
         found, bad = _read(path)
@@ -213,19 +199,26 @@ def adopt(directory: Path) -> None:
                 path.replace(path.with_suffix(".jsonl"))
 
 
-def _read(path: Path) -> tuple[list[_Line], int]:
-    found: list[_Line] = []
+def _read(path: Path) -> tuple[list[Line], int]:
+    found: list[Line] = []
     refused = 0
     try:
         content = path.read_bytes()
     except FileNotFoundError:  # another flush was faster
         return [], 0
-    for line in content.splitlines():
-        if (decision := _decoded(line)) is not None:
-            found.append(decision)
-        else:
+    for decision in whole(map(_decoded, content.splitlines())):
+        if decision is None:
             refused += 1
+        else:
+            found.append(decision)
     return found, refused
+
+
+def in_full(content: bytes) -> Iterator[bytes]:
+    """Yield the lines of a spool's file with the document in each; what is no decision stays as it is."""
+    given = content.splitlines(keepends=True)
+    for line, decision in zip(given, whole(map(_decoded, given)), strict=True):
+        yield line if decision is None else _ENCODER.encode(decision) + b"\n"
 
 
 def is_decision(line: bytes) -> bool:
@@ -233,7 +226,7 @@ def is_decision(line: bytes) -> bool:
     return _decoded(line) is not None
 
 
-def _decoded(line: bytes) -> _Line | None:
+def _decoded(line: bytes) -> Line | None:
     try:
         decision = _DECODER.decode(line)
         _ = bytes(decision.document).decode()
@@ -242,7 +235,7 @@ def _decoded(line: bytes) -> _Line | None:
     return decision
 
 
-def _table(decisions: list[_Line]) -> pa.Table:
+def _table(decisions: list[Line]) -> pa.Table:
     text = ("decision", "cluster", "namespace", "pod", "function", "mode", "snapshot", "outcome")
     columns: dict[str, pa.Array] = {
         name: pa.array([getattr(decision, name) for decision in decisions], pa.string()) for name in text

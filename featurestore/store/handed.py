@@ -73,16 +73,15 @@ def waiting(directory: Path) -> list[Path]:
 
 
 def batches(path: Path, size: int) -> Iterator[bytes]:
-    """Yield the lines of *path* in batches of at most *size* bytes; a line that is longer makes one of its own."""
+    """Yield the lines of *path*, in full, in batches of at most *size* bytes; a longer line makes one of its own."""
     batch: list[bytes] = []
     held = 0
-    with path.open("rb") as file:
-        for line in file:
-            if batch and held + len(line) > size:
-                yield b"".join(batch)
-                batch, held = [], 0
-            batch.append(line)
-            held += len(line)
+    for line in decisions.in_full(path.read_bytes()):
+        if batch and held + len(line) > size:
+            yield b"".join(batch)
+            batch, held = [], 0
+        batch.append(line)
+        held += len(line)
     if batch:
         yield b"".join(batch)
 

@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 from msgspec import structs
 
-from featurestore.store.decisions import Decision
+from featurestore.store.decision import Decision
 from jobs.service.review import AdmissionRequest, allow
 
 
@@ -22,8 +22,8 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     """One decision about a pod: what is *kept* of it, and what is answered.
 
     *patch* is a JSON Patch, empty for none. *reason* is a short stable word that it is counted under, beside its mode
-    and outcome (patched, unchanged, left_alone). *prepared* is the answer where many pods get it; the kept
-    recommendation is not in *kept* then: rendering it is left to whoever writes the history.
+    and outcome (patched, unchanged, left_alone). *prepared* is the answer where many pods get it; it stands in *kept*
+    for the recommendation then: rendering it is left to whoever writes the history.
     """
 
     kept: Decision

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from featurestore.store.decisions import Decision
+from featurestore.store.decision import Decision
 from jobs.asking import ADMISSION, Beside, InTurn, Told
 from jobs.service import shape
 from jobs.service.decide import Decided
@@ -106,7 +106,7 @@ class Desk:
         if not dry_run and (reservation := prepared.reserve(review.uid)) is not None:
             self._reservations.add(reservation)
         name = pod.name
-        kept = _kept(review, at, prepared.cluster, name, prepared.function, prepared, None)
+        kept = _kept(review, at, prepared.cluster, name, prepared.function, prepared, prepared)
         return Decided(kept, prepared.reason, prepared=prepared)
 
     def _prepared_for(self, pod: shape.Admitted, review: AdmissionRequest, at: datetime) -> Prepared:
@@ -230,9 +230,9 @@ def _kept(
     pod: str,
     function: str,
     told: Prepared | Recommendation,
-    document: Recommendation | None,
+    document: Recommendation | Prepared,
 ) -> Decision:
-    """Return what the history keeps of an admission; a *document* of None is rendered when it is written."""
+    """Return what the history keeps of an admission; a prepared *document* is rendered when it is written."""
     return Decision(
         decision=review.uid,
         at=at,

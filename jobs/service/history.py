@@ -34,7 +34,7 @@ class History:
 
         Raises `BadInput` where the directory cannot be written.
         """
-        self._spool.append(one.record() for one in batch)
+        self._spool.append(one.kept for one in batch)
 
     def close(self) -> None:
         """Hand over what is left."""

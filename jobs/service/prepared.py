@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from featurestore.store.abridged import Common, names
 from jobs.service.review import allow, encode_patch
 from rules.recommend import Answer
 from rules.running import Reservation
@@ -17,7 +18,7 @@ from rules.running import Reservation
 PLACE: Final = "decision--decision--decision--place-"
 _PLACE: Final = PLACE.encode()
 _UID: Final = re.compile(r"[0-9A-Za-z-]{36}")
-_TAIL: Final = b',"namespace":"","pod":""}'
+_TAIL: Final = names("", "")
 #: On so many of the best nodes the pods of one answer are expected in turn, before they are counted and it is made
 #: anew.
 _SPREAD: Final = 50
@@ -44,7 +45,7 @@ class Spent:
         self.seconds += thread_time() - self._began.at
 
 
-class Prepared:
+class Prepared(Common):
     """The answer to all pods of one shape in one view.
 
     It is made in the admission path for a decision called `PLACE`; what only the history keeps is rendered when it
@@ -64,8 +65,8 @@ class Prepared:
         #: False where the pod itself holds the text that stands for the decision: it has to be decided alone.
         self.sound = self.patch.count(_PLACE) <= 1
         self._before, self._between, self._behind = _encoded(self.patch)
-        names = answer.view.nodes.names
-        self._nodes = [names[node] for node in answer.top[:_SPREAD].tolist()] if answer.outcome == "patched" else []
+        nodes = answer.view.nodes.names
+        self._nodes = [nodes[node] for node in answer.top[:_SPREAD].tolist()] if answer.outcome == "patched" else []
         self._room = len(self._nodes)
         if self._room >= _MANY:
             self._room = max(self._room * _TURNS, _TOGETHER)
@@ -105,8 +106,7 @@ class Prepared:
                     told = self._answer.recommendation(PLACE, raw=True)
                     self._document = msgspec.json.encode(told).removesuffix(_TAIL).split(_PLACE)
                     self._answer = None  # it holds columns over all nodes
-        last = b',"namespace":%b,"pod":%b}' % (msgspec.json.encode(namespace), msgspec.json.encode(pod))
-        return msgspec.Raw(_inside(decision).join(self._document) + last)
+        return msgspec.Raw(_inside(decision).join(self._document) + names(namespace, pod))
 
 
 def _inside(text: str) -> bytes:

@@ -16,7 +16,8 @@ import httpx
 import msgspec
 
 from featurestore.store import assemble, followed, published, queries
-from featurestore.store.decisions import Decision, Spool, flush
+from featurestore.store.decision import Decision
+from featurestore.store.decisions import Spool, flush
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs.demo.replay import CLUSTER

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 
 from featurestore.snapshot import Snapshot, empty
 from featurestore.store.control import Control
-from featurestore.store.decisions import Decision
+from featurestore.store.decision import Decision
 from jobs.config import DiskSettings, HostsSettings, StoreSettings
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from featurestore.store import decisions
-from featurestore.store.decisions import Decision, Flushed, Spool
+from featurestore.store.decision import Decision
+from featurestore.store.decisions import Flushed, Spool
 from featurestore.store.duck import Store
 from pipeline.errors import BadInput
 from tests.support.stores import NOON, minutes, select

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from featurestore.store import decisions, followed, models, queries
-from featurestore.store.decisions import Decision, Spool
+from featurestore.store.decision import Decision
+from featurestore.store.decisions import Spool
 from featurestore.store.duck import Store
 from tests.support.stores import NOON, minutes, select
 

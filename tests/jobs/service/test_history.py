@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from featurestore.store.decisions import Decision, Spool, flush
+from featurestore.store.decision import Decision
+from featurestore.store.decisions import Spool, flush
 from featurestore.store.duck import Store
 from jobs.config import Settings
 from jobs.service import history

@@ -5,7 +5,8 @@ from pathlib import Path
 import httpx
 
 from featurestore.store import decisions, followed
-from featurestore.store.decisions import Decision, Spool
+from featurestore.store.decision import Decision
+from featurestore.store.decisions import Spool
 from featurestore.store.duck import Store
 from jobs.config import Settings, StoreSettings
 from jobs.service.history import History
