@@ -38,6 +38,9 @@ _FOLLOWED = """decisions LEFT JOIN (
 ) USING (cluster, decision)"""
 
 
+#: The decisions of a file may stand for so many times its size: whoever takes it up holds all of them.
+_WHOLE = 8
+
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -45,7 +48,8 @@ _DECODER = msgspec.json.Decoder(Line)
 class Spool:
     """Appends decisions to files in *directory*; one owner a spool, any number of spools a directory.
 
-    A file is handed over after *seconds* or at *size* bytes, whichever is first, and at `close`. What was appended
+    A file is handed over after *seconds* or at *size* bytes, whichever is first, or where its decisions come to
+    several times as much in full, and at `close`. What was appended
     survives the death of the process. Raises `BadInput` naming the directory where it cannot be written.
     """
 
@@ -75,8 +79,8 @@ class Spool:
         """Hand the current file over to the next flush; with *only_due* only where it is old or large enough."""
         if self._file is None:
             return
-        size = max(self._file.tell(), self._abridge.size)
-        due = time.monotonic() - self._opened >= self._seconds or size >= self._size
+        large = self._file.tell() >= self._size or self._abridge.size >= _WHOLE * self._size
+        due = large or time.monotonic() - self._opened >= self._seconds
         if due or not only_due:
             self._path.replace(self._path.with_suffix(".jsonl"))
             self._file.close()
