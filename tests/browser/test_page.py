@@ -235,6 +235,15 @@ def test_regions_tell_their_state_with_drains_and_resets(seen: Seen) -> None:
     expect(seen.page.get_by_role("heading", name="Consistent regions")).to_be_in_viewport()
 
 
+def test_every_column_of_the_regions_is_seen_at_an_ordinary_width(seen: Seen) -> None:
+    page = seen.page
+    page.set_viewport_size({"width": 1200, "height": 700})
+    expect(page.locator("#region-rows tr")).to_have_count(2)
+    box = page.locator("#regions .scroll")
+    assert box.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+    page.set_viewport_size(WIDE["viewport"])
+
+
 def opened(page: Page) -> Locator:
     """Ask for the reasons of the decision that is the first now; return where they stand, whatever comes above it."""
     row = page.locator("#decision-rows button").first.get_attribute("aria-controls")
