@@ -128,14 +128,14 @@ def pack_points(points: Points) -> list[bytes]:
 
 
 def unpack_points(parts: Iterable[bytes]) -> dict[int, Linearisation]:
-    """Return what `pack_points` packed."""
+    """Return what `pack_points` packed; points that once were packed without what the load did know nothing of it."""
     found: dict[int, Linearisation] = {}
     for part in parts:
         table = pa.ipc.open_stream(part).read_all()
-        lists = {name: _parts(table[name]) for name in _POINT_LISTS}
+        lists = {name: _parts(table[name]) for name in _POINT_LISTS if name in table.column_names}
         noise, usual = table["noise"].to_pylist(), table["usual"].to_pylist()
         for row, victim in enumerate(table["victim"].to_pylist()):
-            own: dict[str, Any] = {name: lists[name][row] for name in _POINT_LISTS}
+            own: dict[str, Any] = {name: lists[name][row] for name in lists}
             found[victim] = Linearisation(victim=victim, noise=noise[row], usual=usual[row], **own)
     return found
 
@@ -159,7 +159,7 @@ def unpack_predictions(parts: Sequence[bytes]) -> Predictions | None:
 
 _BLOCK_LISTS = ("types", "columns", "gram", "pull", "met", "overlaps", "activations", "under")
 _BLOCK_VALUES = ("rows", "version", "gap", "weight")
-_POINT_LISTS = ("types", "base", "columns", "slowdown", "widening")
+_POINT_LISTS = ("types", "base", "columns", "slowdown", "widening", "crowd")
 
 
 def _block_table(rows: Sequence[tuple[int, Block]]) -> pa.Table:

@@ -23,7 +23,7 @@ class Linearisation:
     (others: 0), and the *noise* of the log.
 
     *widening* [k] are the factors by which the full fit's errors exceed those of the folded blocks (clustered
-    errors); *usual* is that of the others.
+    errors); *usual* is that of the others. *crowd* [3] is what the load of the cluster did (`controls.crowd`).
     """
 
     victim: int
@@ -34,6 +34,7 @@ class Linearisation:
     widening: Floats
     noise: float
     usual: float = 1.0
+    crowd: Floats = field(default_factory=lambda: np.zeros(3))
 
 
 @dataclass(frozen=True, slots=True)

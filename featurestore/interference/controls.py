@@ -15,6 +15,7 @@ HALF_MILLISECOND = 5e-4
 _DAY = 86400.0
 #: Columns that are no nuisance: the base of each node type, and the neighbours' runs on other nodes.
 NODE_TYPE, PLACEBO = "node type", "same neighbours on other nodes"
+_CLUSTER = "load of the cluster"
 #: Standard deviations beforehand of the groups' coefficients, in log time (the data move them).
 LOAD_SD, TIME_SD, NODE_SD, PLACEBO_SD = 0.05, 0.05, 0.05, 0.007
 
@@ -26,7 +27,7 @@ class Controls:
 
     Group 0 (``fixed``) holds first one column per node type (*types*), then the others that are not penalised.
     *placebo* [P] are the functions whose cluster-wide concurrency are the last P columns. *name* [q] says in words
-    what each column holds constant.
+    what each column holds constant. *everywhere* [n] is how many activations ran in the whole cluster, where known.
     """
 
     values: Floats
@@ -37,6 +38,7 @@ class Controls:
     cluster: Ints
     block: Ints
     name: tuple[str, ...] = ()
+    everywhere: Floats | None = None
 
 
 def _hats(position: Floats, knots: int) -> Floats:
@@ -102,11 +104,11 @@ def build(
     if days > 1:
         groups.append(("spell of a node", _one_hot(node * days + block * days // options.blocks)[0], NODE_SD))
     placebo = np.zeros(0, np.int64)
-    if concurrency is not None and nodes.shape[1] > 1:
-        everywhere = mean(concurrency, np.array([concurrency.functions]), start, end)
-        spread = max(float(everywhere.std()), 1e-6)
-        both = np.concatenate([everywhere / spread, 2 * np.sqrt(everywhere * everywhere.mean()) / spread], axis=1)
-        groups.append(("load of the cluster", both, TIME_SD))
+    everywhere = None
+    if concurrency is not None:
+        everywhere = mean(concurrency, np.array([concurrency.functions]), start, end)[:, 0]
+    if concurrency is not None and everywhere is not None and nodes.shape[1] > 1:
+        groups.append((_CLUSTER, np.stack([everywhere, np.sqrt(everywhere)], axis=1) * _scales(everywhere), TIME_SD))
         placebo = columns
         groups.append((PLACEBO, mean(concurrency, placebo, start, end), PLACEBO_SD))
     values = np.concatenate([*fixed.values(), *(part - part.mean(axis=0) for _, part, _ in groups)], axis=1)
@@ -122,7 +124,35 @@ def build(
         cluster.astype(np.int64),
         block,
         tuple(name for name, part in names for _ in range(part.shape[1])),
+        everywhere,
     )
+
+
+def _scales(everywhere: Floats) -> Floats:
+    """Return by what the load of the cluster and its root are multiplied [2], so that both move alike at its mean."""
+    spread = max(float(everywhere.std()), 1e-6)
+    return np.array([1.0, 2 * np.sqrt(everywhere.mean())]) / spread
+
+
+def crowd(known: Controls, beta: Floats) -> Floats:
+    """Return what the load of the cluster did to the log times by coefficients *beta* [q].
+
+    In numbers [3] that hold for runs of other days too: by one more activation, by one of its root, and what both
+    come to at the usual load.
+    """
+    at = [place for place, name in enumerate(known.name) if name == _CLUSTER]
+    if known.everywhere is None or not at:
+        return np.zeros(3)
+    one, root = beta[at] * _scales(known.everywhere)
+    return np.array([one, root, one * known.everywhere.mean() + root * np.sqrt(known.everywhere).mean()])
+
+
+def crowded(known: Controls, did: Floats) -> Floats:
+    """Return by how much the load of the cluster moved the log time of each run [n]; *did*: `crowd`."""
+    if known.everywhere is None:
+        return np.zeros(len(known.values))
+    found: Floats = did[0] * known.everywhere + did[1] * np.sqrt(known.everywhere) - did[2]
+    return found
 
 
 def moved(known: Controls, beta: Floats) -> dict[str, float]:

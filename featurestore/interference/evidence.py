@@ -75,8 +75,9 @@ class _Fit:
     [a] is by how much the clusters of the errors widened the variances. *base* maps a node type to the undisturbed
     execution in seconds; *noise* is the standard deviation of the log; *drift* the mean residual of the newest time
     block over its standard error. *controls* maps what was held constant to by how much it moved the log (standard
-    deviation). *halves* are *raw* and *precision* of the even and of the odd time blocks alone, for measuring how
-    well probabilities are kept; empty where they were not told apart.
+    deviation). *crowd* [3] is what the load of the cluster did (`controls.crowd`). *halves* are *raw* and *precision*
+    of the even and of the odd time blocks alone, for measuring how well probabilities are kept; empty where they were
+    not told apart.
     """
 
     victim: int
@@ -96,6 +97,7 @@ class _Fit:
     noise: float = float("nan")
     drift: float = float("nan")
     controls: Mapping[str, float] = field(default_factory=dict)
+    crowd: Floats = field(default_factory=lambda: np.zeros(3))
     halves: tuple[tuple[Floats, Floats], ...] = ()
 
 

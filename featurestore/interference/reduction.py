@@ -2,7 +2,9 @@
 
 A full fit (`victim.fit_victim`) gives the point around which the model is linear. What lasts stays (the base of each
 node type, the slowdowns, the placebos); what belongs to the days alone is integrated out within them (their level,
-drift, load, cold starts, nodes, older versions): the Schur complement of mixed model equations (Henderson 1975).
+drift, load, cold starts, nodes, older versions): the Schur complement of mixed model equations (Henderson 1975). What
+the load of the cluster did by the full fit is taken off first, so that a day says by how much it differs: a day alone
+would pull it towards nothing, and what is left of it would go to whoever ran beside the victim.
 """
 
 from collections.abc import Sequence
@@ -70,7 +72,7 @@ def reduce(
     types, place = np.unique(day.node_type[rows], return_inverse=True)
     base = point.base[np.searchsorted(point.types, types)][place]
     y = np.log(np.maximum(day.execution[rows], controls.HALF_MILLISECOND))
-    residual = y - base - np.log(total)
+    residual = y - base - np.log(total) - controls.crowded(known, point.crowd)
     cold = day.cold[rows]
     weight = _weights(residual, cold, options.huber * point.noise) / point.noise**2
 

@@ -26,6 +26,7 @@ def linearise(fit: VictimFit | Told) -> Linearisation:
         slowdown=np.maximum(own.slowdown[known], 0.0),
         widening=np.sqrt(own.inflation[known]),
         noise=own.noise,
+        crowd=own.crowd,
     )
 
 
@@ -122,6 +123,7 @@ def solve(state: Block, point: Linearisation, functions: int, options: Options |
         base={int(kind): float(np.exp(value)) for kind, value in zip(state.types, theta, strict=False)},
         noise=point.noise,
         drift=state.drift,
+        crowd=point.crowd,
     )
 
 

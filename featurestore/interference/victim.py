@@ -113,6 +113,7 @@ def fit_victim(
         found.noise,
         _drift(found.residual, known.block),
         control.moved(known, found.beta),
+        control.crowd(known, found.beta),
         tuple(_half(own[:m], found.slowdown[:m], known[:m, :m], growth) for own, known in found.halves),
     )
 

@@ -1,0 +1,83 @@
+"""What the load of the cluster did is known from the full fit: a day alone is too short to tell it from company."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from featurestore import states
+from featurestore.interference import concurrency, controls
+from featurestore.interference.blocks import Block
+from featurestore.interference.evidence import Options
+from featurestore.interference.fold import fold
+from featurestore.interference.reduction import reduce
+from featurestore.interference.solution import linearise, solve
+from featurestore.interference.victim import fit_victim
+from tests.support.victims import design
+
+DAY, BASE, EACH = 86_400.0, 2.0, 0.06
+
+
+def crowded(seed, runs=160, days=6):
+    """A victim whose time grows by EACH (log) for one more activation anywhere, beside a harmless neighbour that is
+    there when much else runs: the design of all days, that of each, and the cluster's concurrency."""
+    draw = np.random.default_rng(seed)
+    start = np.sort(draw.uniform(0, days * DAY, runs))
+    busy = np.repeat(draw.uniform(0, days * DAY - 3600, 40 * days), 8)
+    others = np.where(draw.random(len(busy)) < 0.5, busy, draw.uniform(0, days * DAY, len(busy)))
+    began, ended = np.concatenate([start, others]), np.concatenate([start + BASE, others + 3600.0])
+    function = np.concatenate([np.zeros(runs, np.int64), np.full(len(others), 2)])
+    everywhere = concurrency.build(function, began, ended, 3)
+    load = concurrency.mean(everywhere, np.array([3]), start, start + BASE)[:, 0]
+    exposure = np.zeros((runs, 3))
+    exposure[:, 1] = draw.random(runs) < 0.15 + 0.7 * (load > np.median(load))
+    times = BASE * np.exp(EACH * (load - load.mean()) + draw.normal(0, 0.02, runs))
+    node = draw.integers(0, 3, runs)
+
+    def part(rows):
+        return design(times[rows], exposure[rows], start=start[rows], node=node[rows])
+
+    return part(np.arange(runs)), [part(np.flatnonzero(start // DAY == day)) for day in range(days)], everywhere
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_days_do_not_put_the_load_of_the_cluster_down_to_who_runs_beside(seed):
+    """A neighbour that does nothing is found to do nothing, within a standard error, and near the one-shot fit."""
+    whole, days, everywhere = crowded(seed)
+    fit = fit_victim(whole, everywhere)
+    point, state = linearise(fit), Block()
+    for day in days:
+        state = fold(state, reduce(day, point, everywhere), memory=1e12)
+    told = solve(state, point, 3).whole()
+    assert abs(told.slowdown[1]) < fit.se[1]
+    assert abs(told.slowdown[1] - fit.slowdown[1]) < 0.5 * fit.se[1]
+    assert np.exp(fit.crowd[0] + fit.crowd[1] * (np.sqrt(5) - np.sqrt(4))) == pytest.approx(np.exp(EACH), abs=0.02)
+
+
+def test_what_the_load_did_is_what_its_controls_did():
+    """In numbers that hold for runs of any day: the same as the columns of the fit times their coefficients."""
+    whole, _, everywhere = crowded(7)
+    rows = np.arange(len(whole.execution))
+    known = controls.build(whole, rows, np.ones(len(rows)), np.array([1]), everywhere, Options())
+    beta = np.random.default_rng(7).normal(size=len(known.name))
+    own = [at for at, name in enumerate(known.name) if name == "load of the cluster"]
+    assert len(own) == 2
+    found = controls.crowded(known, controls.crowd(known, beta))
+    np.testing.assert_allclose(found, known.values[:, own] @ beta[own], atol=1e-12)
+    alone = controls.build(whole, rows, np.ones(len(rows)), np.array([1]), None, Options())
+    assert not controls.crowd(alone, beta[: len(alone.name)]).any()
+    assert not controls.crowded(alone, np.ones(3)).any()
+
+
+def test_points_are_packed_with_what_the_load_did_and_read_where_they_were_packed_without():
+    whole, _, everywhere = crowded(8)
+    point = linearise(fit_victim(whole, everywhere))
+    assert point.crowd.any()
+    packed = states.pack_points({0: point})
+    np.testing.assert_array_equal(states.unpack_points(packed)[0].crowd, point.crowd)
+    before = pa.ipc.open_stream(packed[0]).read_all().drop_columns(["crowd"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, before.schema) as writer:
+        writer.write_table(before)
+    old = states.unpack_points([sink.getvalue().to_pybytes()])[0]
+    np.testing.assert_array_equal(old.crowd, np.zeros(3))
+    np.testing.assert_array_equal(old.base, point.base)
