@@ -37,7 +37,7 @@ class ServeSettings(Group):
 class ReplicaSettings(Group):
     writer: str | None = Field(
         None,
-        pattern=r"^https?://[^/@\s]+(/[^@\s]*)?$",
+        pattern=r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$",
         description="base URL of the service that collects and learns: this one then answers from that one's "
         "snapshot, and hands its decisions back",
     )

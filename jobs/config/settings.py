@@ -86,7 +86,9 @@ def load(path: Path | None) -> Settings:
     if path is not None or "COLOCATE_CONFIG" in os.environ or where.exists():
         try:
             given = tomllib.loads(where.read_text(encoding="utf-8-sig"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except OSError as error:
+            raise BadInput(f"{where}: {error.strerror}") from None
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadInput(f"{where}: {str(error).splitlines()[0]}") from None
     known = {f"COLOCATE_{name.upper()}" for name in Settings.model_fields}
     for variable in os.environ:
@@ -100,8 +102,19 @@ def load(path: Path | None) -> Settings:
         variable = f"COLOCATE_{found[1].upper()}" if found else "COLOCATE_..."
         raise BadInput(f"environment variable {variable}: is no JSON") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        unknown = first["type"] == "extra_forbidden"
-        reason = "no such setting" if unknown else first["msg"].removeprefix("Value error, ")
+        reason = _plain(first["type"], first.get("ctx", {})) or first["msg"].removeprefix("Value error, ")
         raise BadInput(f"{where} or environment: {field or 'settings'}: {reason}") from None
+
+
+def _plain(kind: str, context: dict[str, Any]) -> str:
+    """Return what is wrong in the words of this product, where its own settings have a form that pydantic does not
+    know."""
+    if kind == "extra_forbidden":
+        return "no such setting"
+    if kind.startswith("time_delta"):
+        return "must be a span such as 30s, 5m, 24h or 14d"
+    if kind == "string_pattern_mismatch" and str(context.get("pattern", "")).startswith("^https?"):
+        return "must be http(s)://HOST[:PORT][/PATH], without user, password and query"
+    return ""

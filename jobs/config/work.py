@@ -1,5 +1,6 @@
 """Settings of the work: what is kept, when it is collected and learned, and what is advised of it."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +20,17 @@ class StoreSettings(Group):
     retain_activations: Span = Field(timedelta(days=30), description="activations older than this are deleted")
     retain_placements: Span = Field(timedelta(days=90), description="ended placements older than this are deleted")
     retain_decisions: Span = Field(timedelta(days=90), description="decisions older than this are deleted")
+
+    @model_validator(mode="after")
+    def _apart(self) -> "StoreSettings":
+        """A snapshot replaces the file that has its name: under that of the history nothing would be left of it."""
+        seen: dict[Path, str] = {}
+        for name in ("path", "control", "snapshot", "spool"):
+            where = Path(os.path.abspath(getattr(self, name)))  # noqa: PTH100 - links are not followed
+            if where in seen:
+                raise ValueError(f"{seen[where]} and {name} are the same file")
+            seen[where] = name
+        return self
 
 
 class ScheduleSettings(Group):

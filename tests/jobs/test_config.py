@@ -49,6 +49,27 @@ def test_a_span_that_is_none_names_its_field(tmp_path: Path, text: str) -> None:
     message = refused(tmp_path, f'[schedule]\nusage = "{text}"\n')
     assert "schedule.usage" in message
     assert "colocate.toml" in message
+    assert "must be" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('path = "a"\nsnapshot = "a"', "path and snapshot are the same file"),
+        ('control = "a"\nspool = "./b/../a"', "control and spool are the same file"),
+        ('snapshot = "colocation.duckdb"', "path and snapshot are the same file"),
+    ],
+)
+def test_files_that_would_replace_each_other_are_refused(tmp_path: Path, text: str, named: str) -> None:
+    assert refused(tmp_path, f"[store]\n{text}\n").endswith(f"store: {named}")
+
+
+@pytest.mark.parametrize("url", ["http://me:s3cret@writer", "writer:8443", "http://writer?token=s3cret"])
+@pytest.mark.parametrize("setting", ["[replica]\nwriter", "[trace]\nendpoint"])
+def test_a_url_with_what_does_not_belong_there_is_refused_unseen(tmp_path: Path, setting: str, url: str) -> None:
+    message = refused(tmp_path, f'{setting} = "{url}"\n')
+    assert "without user, password and query" in message
+    assert "s3cret" not in message
 
 
 def test_a_misspelled_setting_is_refused_and_not_ignored(tmp_path: Path) -> None:
