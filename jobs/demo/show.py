@@ -15,10 +15,10 @@ from rich.table import Table
 from featurestore.profiles import RESOURCES
 from jobs.demo.findings import Finding, agreement, covered, undisturbed
 from jobs.demo.replay import CLUSTER
+from jobs.demo.result import Result
 
 if TYPE_CHECKING:
     from jobs.demo.recorded import Recording
-    from jobs.demo.result import Result
 
 #: Pairs in the table.
 _SHOWN = 10
