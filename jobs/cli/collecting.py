@@ -1,13 +1,11 @@
 """``colocate collect``: one collection, now."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.common import Output, progress_bar, settings, utc_now
+from jobs.cli.common import Output, progress_bar, say, settings, utc_now
 from jobs.cli.output import Format, document, rows
-from jobs.cli.plain import line
 
 if TYPE_CHECKING:
     from jobs import collect as collection
@@ -39,8 +37,8 @@ def collect(
 
         def done(outcome: collection.Outcome) -> None:
             bar.advance(task)
-            if not bar.console.is_terminal:
-                print(_line(outcome), file=sys.stderr)
+            if bar.disable:
+                _say(outcome)
 
         outcomes = collection.run(held, now=utc_now, only=sources or (), clusters=cluster or (), progress=done)
     if output in (Format.json, Format.yaml):
@@ -51,7 +49,14 @@ def collect(
     raise typer.Exit(collection.exit_code(outcomes))
 
 
-def _line(outcome: "collection.Outcome") -> str:
+def _say(outcome: "collection.Outcome") -> None:
     scope = f"/{outcome.scope}" if outcome.scope else ""
     said = f": {outcome.message}" if outcome.message else ""
-    return line(f"{outcome.cluster} {outcome.source}{scope}: {outcome.outcome}, {outcome.rows} new rows{said}")
+    say(
+        f"{outcome.cluster} {outcome.source}{scope}: {outcome.outcome}, {outcome.rows} new rows{said}",
+        well=outcome.outcome == "ok",
+        cluster=outcome.cluster,
+        source=outcome.source,
+        scope=outcome.scope,
+        reason=outcome.reason,
+    )

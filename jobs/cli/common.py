@@ -1,11 +1,12 @@
 """What several commands share: the settings, the snapshot that answers come from, options that recur."""
 
+import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 #: Exit codes: done; the answer is no; bad input or configuration; some of the work failed and the rest was done.
 DONE, NO, BAD, PARTLY = 0, 1, 2, 3
 
+#: Set for commands that the supervisor runs: its standard error is a log, and what they say there are lines of it.
+LOGGED = "COLOCATE_LOGGED"
+
 #: Seconds between the lines of work that takes long, where there is no terminal.
 _A_LINE = 30.0
 
@@ -35,7 +39,8 @@ def settings(context: typer.Context) -> "Settings":
 
     root = context.find_root()
     held = config.load(root.obj if isinstance(root.obj, Path) else None)
-    logs.configure(logs.LEVELS[held.log.level if root.params.get("verbose") else "warning"], held.log.form)
+    verbose = root.params.get("verbose") or LOGGED in os.environ
+    logs.configure(logs.LEVELS[held.log.level if verbose else "warning"], held.log.form)
     return held
 
 
@@ -57,7 +62,25 @@ def snapshot(held: "Settings") -> "Snapshot":
 
 def warn(message: str) -> None:
     """Say *message* in one line on standard error."""
-    print(f"colocate: {line(message)}", file=sys.stderr)
+    if LOGGED in os.environ:
+        _logger().error(line(message))
+    else:
+        print(f"colocate: {line(message)}", file=sys.stderr)
+
+
+def say(message: str, *, well: bool = True, **about: object) -> None:
+    """Say how work that takes long goes on, in one line on standard error; in a log with what it is *about*, as a
+    warning where not all is *well*."""
+    if LOGGED in os.environ:
+        (_logger().info if well else _logger().warning)(line(message), **about)
+    else:
+        print(line(message), file=sys.stderr, flush=True)
+
+
+def _logger() -> Any:
+    import structlog
+
+    return structlog.get_logger("jobs.cli")
 
 
 def cluster_of(name: str | None, held: "Settings", known: "Snapshot") -> str:
@@ -86,7 +109,7 @@ def progress_bar() -> "Progress":
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=console,
-        disable=not console.is_terminal,
+        disable=LOGGED in os.environ or not console.is_terminal,
         transient=True,
     )
 
@@ -107,7 +130,7 @@ def advance(
         bar.update(task, completed=done, total=of)
         if bar.disable and clock() - said >= _A_LINE:
             said = clock()
-            print(line(f"{name}: {done:,} of {of:,} {what}"), file=sys.stderr, flush=True)
+            say(f"{name}: {done:,} of {of:,} {what}")
 
     return moved
 

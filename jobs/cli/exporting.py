@@ -1,15 +1,13 @@
 """``colocate export``: the stored history for other programs."""
 
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jobs.cli.common import Output, moment, progress_bar, settings
+from jobs.cli.common import Output, moment, progress_bar, say, settings
 from jobs.cli.output import Format, rows
-from jobs.cli.plain import line
 
 _export = typer.Typer(help="Write the stored history for other programs.", no_args_is_help=True)
 
@@ -48,8 +46,8 @@ def openmetrics(
         task = bar.add_task("exporting days", total=None)
 
         def told(one: Written) -> None:
-            if not bar.console.is_terminal:
-                print(line(f"{one.path}: {one.samples:,} samples"), file=sys.stderr)
+            if bar.disable:
+                say(f"{one.path}: {one.samples:,} samples")
 
         written = export(
             Store(held.store.path, held.store.deadline),
@@ -88,8 +86,8 @@ def parquet(
 
         def told(one: Written) -> None:
             bar.advance(task)
-            if not bar.console.is_terminal:
-                print(line(f"{one.path}: {one.rows:,} rows"), file=sys.stderr)
+            if bar.disable:
+                say(f"{one.path}: {one.rows:,} rows")
 
         written = export(
             Store(held.store.path, held.store.deadline),

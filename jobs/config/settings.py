@@ -73,7 +73,7 @@ def admitted(settings: Settings) -> str:
 
 
 #: Environment variables with the prefix that are not settings.
-_NOT_SETTINGS = frozenset({"COLOCATE_CONFIG"})
+_NOT_SETTINGS = frozenset({"COLOCATE_CONFIG", "COLOCATE_LOGGED"})
 
 
 def load(path: Path | None) -> Settings:

@@ -321,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logs.configure(logs.LEVELS[settings.log.level], settings.log.form)
         run(settings, socket.socket(fileno=given.descriptor), given.directory, given.slot)
     except ColocationError as error:
-        print(f"colocate: {error}", file=sys.stderr)  # noqa: T201
+        _log.error("not served", error=str(error))
         return 2
     return 0
 

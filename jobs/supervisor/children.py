@@ -30,10 +30,11 @@ class Ended:
 def start(module: str, arguments: Sequence[str], pass_fds: Sequence[int] = (), *, quiet: bool = False) -> Process:
     """Start ``python -m MODULE ARGUMENT...``; call it from a thread that lives as long as the child may.
 
-    The child reads nothing, and writes where the supervisor does; when *quiet*, on standard error alone, and it gives
-    way to those that answer where they share a core.
+    The child reads nothing, and writes where the supervisor does; when *quiet*, on standard error alone, as lines of
+    the log, and it gives way to those that answer where they share a core.
     """
     niceness = _NICE if quiet else 0
+    logged = {"COLOCATE_LOGGED": "1"} if quiet else {}
     command = [sys.executable, "-m", "jobs.supervisor.leash", str(os.getpid()), str(niceness), module, *arguments]
     return subprocess.Popen(
         command,
@@ -41,6 +42,7 @@ def start(module: str, arguments: Sequence[str], pass_fds: Sequence[int] = (), *
         stdout=subprocess.DEVNULL if quiet else None,
         start_new_session=True,
         pass_fds=tuple(pass_fds),
+        env={**os.environ, **logged},
     )
 
 

@@ -1,5 +1,6 @@
 """``colocate serve`` as a process: what it starts, what it replaces, and that it leaves nothing behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -133,3 +134,8 @@ def test_it_collects_and_learns_by_itself_and_shows_what_fails(tmp_path: Path) -
             ended = "SELECT pod FROM placements WHERE cluster = 'c1' AND node = 'n1' AND ended IS NOT NULL"
             wait_until(lambda: store.read(lambda con: con.execute(ended).fetchall()) == [("brief",)], PATIENCE)
             wait_until(lambda: httpx.get(served.url + "/readyz").json()["live"], PATIENCE)
+            log = served.log()
+    # All of it is a log, what its jobs say of their sources included.
+    entries = [json.loads(line) for line in log[: log.rindex("\n")].splitlines()]
+    told = {(each["source"], each["level"], bool(each["reason"])) for each in entries if "scope" in each}
+    assert {("nodes", "info", False), ("usage", "warning", True)} <= told
