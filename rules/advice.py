@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -177,9 +178,9 @@ class Reason(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """A number (NaN: none) for each of the nodes asked about, and the sentence that shows it: ``str.format``."""
+    """A number (NaN: none) for each of the nodes asked about, and the sentence that shows it."""
 
-    sentence: str
+    sentence: Callable[[float], str]
     values: npt.NDArray[np.float64]
 
 
@@ -201,3 +202,9 @@ class Advice:
     firm: bool = True
     otherwise: tuple[Term, ...] = ()
     shown: Callable[[], Mapping[str, Any] | None] = lambda: None
+
+
+@lru_cache(maxsize=64)
+def silent(rule: str) -> Advice:
+    """Return the advice of a *rule* that has nothing to say, always the same object."""
+    return Advice(rule)

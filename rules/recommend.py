@@ -286,7 +286,7 @@ def _ranked(view: View, advices: Iterable[Advice], combined: Combined, policy: P
     told: list[list[str]] = [[] for _ in range(len(best))]
     for advice in advices:
         for measure in advice.measures(best):
-            said = measure.sentence.format
+            said = measure.sentence
             for sentences, value in zip(told, measure.values.tolist(), strict=True):
                 if value == value:
                     sentences.append(said(value))

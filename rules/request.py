@@ -1,7 +1,7 @@
 """What is asked: one new pod, the function and workflow that it belongs to, and everything they demand."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from msgspec import structs
@@ -175,6 +175,14 @@ def from_pod(
         hosts=placed,
         **(_demands(workflow, action, identity) if workflow and action else {}),
     )
+
+
+def of_another(request: Request, function: int, name: str, named_by: str, ambiguous: tuple[str, ...] = ()) -> Request:
+    """Return *request* for a pod that differs in its function, as `Identity` tells it; neither has a workflow.
+
+    What names the pod itself stays that of the one that was read.
+    """
+    return replace(request, function=function, function_name=name, named_by=named_by, ambiguous=ambiguous)
 
 
 def _within(terms: tuple[PodSelection, ...], said: str, namespace: str) -> tuple[PodSelection, ...]:

@@ -31,7 +31,7 @@ from rules.hpa import admission
 from rules.hpa.admission import Index
 from rules.policy import Policy
 from rules.recommend import Recommendation, answer, recommend, stale
-from rules.request import Request, from_pod
+from rules.request import Request, from_pod, of_another
 from rules.scoring import shown
 from rules.view import View
 
@@ -87,6 +87,7 @@ class Desk:
         self._lately: OrderedDict[str, None] = OrderedDict()  # a dict takes long to find its first
         self._prepared: Answers = {}
         self._former: Answers = {}
+        self._shapes: tuple[View | None, dict[object, Request]] = (None, {})
         self._renewing = renewing
 
     def decide(self, review: AdmissionRequest, at: datetime, *, dry_run: bool) -> Decided:
@@ -115,7 +116,7 @@ class Desk:
         if view is not self._view or old is not self._old or len(self._prepared) >= _ROOM:
             self._turn_to(view, old)
         if self._volumes is not None and pod.claims:  # its own, and disks change faster than views
-            return self._prepare(review, view, at)
+            return self._prepare(None, review, view, at)
         key = shape.key_of(pod, review.namespace, view, self._policy, self._names)
         key += shape.consumers_of(pod, review.namespace, self._intents())
         prepared = self._prepared.get(key)
@@ -125,7 +126,7 @@ class Desk:
         if prepared is None or prepared.spent:
             if prepared is not None and prepared.view.at >= view.at:
                 view = updated(prepared.view, at, Changes(reserved=tuple(prepared.reserved)))
-            prepared = self._prepare(review, view, at)
+            prepared = self._prepare(key, review, view, at)
             if not prepared.left_out:
                 self._prepared[key] = prepared
         return prepared
@@ -139,19 +140,31 @@ class Desk:
             if answers and answers is not self._former:
                 self._retire(answers)
         self._view, self._old, self._prepared = view, old, {}
+        self._shapes = (view, {})
         if self._renewing is not None:
             self._renewing.follow(self._prepared)
 
     def renew(self) -> None:
         """Work out anew what was answered from a former view; for a thread of its own."""
         if self._renewing is not None:
-            self._renewing.work(lambda review, view: self._prepare(review, view, self._now()))
+            self._renewing.work(lambda key, review, view: self._prepare(key, review, view, self._now()))
 
-    def _prepare(self, review: AdmissionRequest, view: View, at: datetime) -> Prepared:
+    def _prepare(self, key: shape.Key | None, review: AdmissionRequest, view: View, at: datetime) -> Prepared:
         with self._spent:
-            request = self._request(_OBJECT.decode(review.object), view, review.namespace)
+            request = self._read(key, review, view)
             made = answer(request, view, self._policy, decision=PLACE, at=at, ask=self._in_turn)
             return Prepared(made, self._spent)
+
+    def _read(self, key: shape.Key | None, review: AdmissionRequest, view: View) -> Request:
+        """Read the request, from that of a pod that differed in its function alone where there was one in *view*."""
+        of, shapes = self._shapes
+        rest, known = (None, None) if key is None or of is not view else shape.apart(key)
+        if known is not None and (like := shapes.get(rest)) is not None:
+            return of_another(like, *known)
+        request = self._request(_OBJECT.decode(review.object), view, review.namespace)
+        if known is not None and request.hpa is None and request.hosts is None and self._volumes is None:
+            shapes[rest] = request
+        return request
 
     def _alone(self, review: AdmissionRequest, at: datetime, *, repeated: bool = False) -> Decided:
         """Decide about a pod that is asked about again, and carries its first decision, by itself.

@@ -2,7 +2,6 @@
 
 import re
 from binascii import b2a_base64
-from dataclasses import replace
 from threading import Lock, local
 from time import thread_time
 from typing import Final
@@ -56,7 +55,7 @@ class Prepared(Common):
         """Encode *answer*; *spent* is told of what rendering the document takes."""
         self._spent = spent
         request = answer.request
-        self.view, self.request = answer.view, replace(request, pod={}, disks=None)
+        self.view, self._requests = answer.view, request.requests
         self.mode, self.outcome, self.reason = request.mode, answer.outcome, answer.cause or "none"
         self.snapshot, self.satisfiable = answer.view.version, answer.satisfiable
         self.left_out = answer.left_out
@@ -85,7 +84,7 @@ class Prepared(Common):
         if not self._nodes:
             return None
         node = self._nodes[len(self.reserved) % len(self._nodes)]
-        reservation = Reservation(decision, node, self.function, self.request.requests)
+        reservation = Reservation(decision, node, self.function, self._requests)
         self.reserved.append(reservation)
         return reservation
 
@@ -109,6 +108,17 @@ class Prepared(Common):
         return msgspec.Raw(_inside(decision).join(self._document) + names(namespace, pod))
 
 
+def _around() -> tuple[bytes, bytes, bytes]:
+    """Return what an answer says before the uid, between that and its patch in base64, and behind it."""
+    mark = b"\xff" * 36
+    head, rest = allow(PLACE, mark).split(_PLACE)
+    opening, closing = rest.split(b2a_base64(mark, newline=False))
+    return head, opening, closing
+
+
+_AROUND: Final = _around()
+
+
 def _inside(text: str) -> bytes:
     """Return *text* as it stands inside of a JSON string."""
     return msgspec.json.encode(text)[1:-1]
@@ -125,7 +135,5 @@ def _encoded(patch: bytes) -> tuple[bytes, bytes, bytes]:
         head, tail = allow(PLACE, patch).split(_PLACE)
         return head, tail, b""
     padded = before[:1] + b" " * (-len(before) % 3) + before[1:]
-    mark = b"\xff" * 36
-    head, rest = allow(PLACE, mark).split(_PLACE)
-    opening, closing = rest.split(b2a_base64(mark, newline=False))
+    head, opening, closing = _AROUND
     return head, opening + b2a_base64(padded, newline=False), b2a_base64(after, newline=False) + closing

@@ -18,6 +18,7 @@ from typing import Final, TypeGuard
 
 from jobs.service.prepared import Prepared, Spent
 from jobs.service.review import AdmissionRequest
+from jobs.service.shape import Key
 from rules.view import View
 
 #: An answer made from a view that is older than this is worked out before it is given.
@@ -32,11 +33,11 @@ _OLD: Final = timedelta(seconds=15)
 #: So many answers are worked out in one go, which may take a second or two; closing waits for it.
 _BIT: Final = 20
 
-Answers = dict[tuple[object, ...], Prepared]
+Answers = dict[Key, Prepared]
 #: The time of the view that an answer was made from, a number that tells equal ones apart, where the answer is, its
 #: key, a pod that it is for, and the view that it is to be made from.
-_Waiting = tuple[datetime, int, Answers, tuple[object, ...], AdmissionRequest, View]
-Prepare = Callable[[AdmissionRequest, View], Prepared]
+_Waiting = tuple[datetime, int, Answers, Key, AdmissionRequest, View]
+Prepare = Callable[[Key, AdmissionRequest, View], Prepared]
 
 
 def alike(former: View | None, view: View) -> bool:
@@ -78,7 +79,7 @@ class Renewing:
         self._current = answers
         self._waiting.clear()
 
-    def later(self, key: tuple[object, ...], review: AdmissionRequest, view: View) -> None:
+    def later(self, key: Key, review: AdmissionRequest, view: View) -> None:
         """Work the answer to *key*, that of the pod of *review*, out anew from *view*."""
         answers = self._current
         self._waiting.append((answers[key].view.at, next(self._number), answers, key, review, view))
@@ -90,7 +91,7 @@ class Renewing:
             if (oldest := self._oldest()) is None:
                 return
             at, _, answers, key, review, view = oldest
-            made = prepare(review, view)
+            made = prepare(key, review, view)
             if not made.left_out:
                 answers[key] = made
             spent = self._spent.seconds

@@ -4,6 +4,7 @@ Numbers and selectors are compared as the text in which they came: whoever creat
 """
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -102,7 +103,20 @@ class Names:
         )
 
 
-def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Names) -> tuple[object, ...]:
+#: What an answer depends on: who the pod is, and all else.
+Key = tuple[object, ...]
+
+
+def apart(key: Key) -> tuple[Key, tuple[int, str, str, tuple[str, ...]] | None]:
+    """Return what *key* says beside who the pod is, and the function as `rules.request.of_another` takes it.
+
+    None where a workflow says more of the pod than which function it is.
+    """
+    who: Any = key[0]
+    return key[1:], who[:4] if len(who) == _PLAIN and not who[4] else None
+
+
+def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Names) -> Key:
     """Return what the answer to *pod* depends on, beside *view* and *policy* themselves.
 
     Raises what `rules.identity.identify` raises.
@@ -195,6 +209,10 @@ def _seen(
 def _stream(labels: dict[str, str], namespace: str) -> tuple[str | tuple[str, str], ...]:
     """Return what says which PE of which stream job a pod is, and which of its labels are there already."""
     return (namespace, *[item for item in labels.items() if item[0].startswith(PREFIX)])
+
+
+#: So much is told of one who is in no workflow that is known.
+_PLAIN: Final = 5
 
 
 def _who(known: Identity) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rules.advice import Advice, Reason
+from rules.advice import Advice, Reason, silent
 from rules.candidates import Candidates
 from rules.nodes import Nodes
 from rules.policy import Policy
@@ -30,6 +30,6 @@ def _capacity(asked: tuple[tuple[str, float], ...], nodes: Nodes) -> Advice:
             lacking.append(resource)
         fits &= holds
     if not lacking:
-        return Advice("capacity")
+        return silent("capacity")
     said = f"{np.count_nonzero(~fits)} of {len(nodes)} nodes lack free {', '.join(lacking)} for the pod"
     return Advice("capacity", Candidates.of(fits), reasons=lambda: (Reason("capacity", said),))

@@ -9,7 +9,7 @@ For each node the first of these that is known:
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from featurestore.company import ALONE
-from rules.advice import Advice, Measure, Reason
+from rules.advice import Advice, Measure, Reason, silent
 from rules.affinity.losses import met, sides
 from rules.candidates import Ids, Scores, Sparse
 from rules.functions import Rows
@@ -38,14 +38,14 @@ Kinds = npt.NDArray[np.int8]
 
 #: How each time is known, by its number, and how that is said of a node.
 _BESIDE_HERE, _BESIDE_ON_TYPE, _ALONE_HERE, _ALONE_ON_TYPE, _HERE, _ON_TYPE, _PREDICTED = range(7)
-_SAID: Final = (
-    "median {:.4g} ms on this node beside what runs there now",
-    "median {:.4g} ms on this node type beside what runs there now",
-    "median {:.4g} ms alone on this node",
-    "median {:.4g} ms alone on this node type",
-    "median {:.4g} ms on this node",
-    "median {:.4g} ms on this node type",
-    "{:.4g} ms predicted beside what runs there now",
+_SAID: Final[tuple[Callable[[float], str], ...]] = (
+    lambda ms: f"median {ms:.4g} ms on this node beside what runs there now",
+    lambda ms: f"median {ms:.4g} ms on this node type beside what runs there now",
+    lambda ms: f"median {ms:.4g} ms alone on this node",
+    lambda ms: f"median {ms:.4g} ms alone on this node type",
+    lambda ms: f"median {ms:.4g} ms on this node",
+    lambda ms: f"median {ms:.4g} ms on this node type",
+    lambda ms: f"{ms:.4g} ms predicted beside what runs there now",
 )
 
 
@@ -79,11 +79,11 @@ _UNKNOWN: Final = _Times(_NO_TIMES, np.zeros(0, np.int8), np.zeros(0, np.intp), 
 def fastest(request: Request, view: View, policy: Policy) -> Advice:
     """Grade a node by the best time over its own; one of a type never run on counts with the overall median."""
     if request.function < 0:
-        return Advice(NAME)
+        return silent(NAME)
     function, name = request.function, request.function_name
     base = view.latencies.memo.once(function, lambda: _base(function, view))
     if base is _UNKNOWN:
-        return Advice(NAME)
+        return silent(NAME)
     times = _now(function, base, view)
     found = np.concatenate((times.by_type, times.own))
     best = float(np.fmin.reduce(found))
@@ -238,7 +238,7 @@ def _said(name: str, times: _Times, view: View) -> str:
     if not known:
         return f"{name} never ran on a node of these types"
     best, first, kind = min(known)
-    told = _SAID[kind].format(best)
+    told = _SAID[kind](best)
     return f"{name} answers fastest on node {view.nodes.names[first]} by what is known so far: {told}"
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rules.advice import Advice, BestOf, NodeWish, Reason, Term
+from rules.advice import Advice, BestOf, NodeWish, Reason, Term, silent
 from rules.affinity.needs import find
 from rules.candidates import Candidates
 from rules.policy import Policy
@@ -16,7 +16,7 @@ _WISH_WEIGHT = 50
 def hardware(request: Request, view: View, policy: Policy) -> Advice:
     """Require every one of the workflow's extraResources."""
     if not request.needs:
-        return Advice("hardware")
+        return silent("hardware")
     mask = np.ones(len(view.nodes), dtype=np.bool_)
     terms: list[Term] = []
     reasons = []
@@ -37,7 +37,7 @@ def hardware(request: Request, view: View, policy: Policy) -> Advice:
 def preferred_hardware(request: Request, view: View, policy: Policy) -> Advice:
     """Prefer each of the workflow's preferredResources."""
     if not request.wishes:
-        return Advice("preferred_hardware")
+        return silent("preferred_hardware")
     grades = np.zeros(len(view.nodes))
     terms: list[Term] = []
     reasons = []

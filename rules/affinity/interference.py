@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term
+from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term, silent
 from rules.affinity.fastest import hardware
 from rules.affinity.losses import Sides, met, sides
 from rules.affinity.pods import against
@@ -48,10 +48,10 @@ class Known:
 def interference(request: Request, view: View, policy: Policy) -> Advice:
     """Rank nodes by what both sides would lose; keep clear of sure disturbers where that is strictly wanted."""
     if request.function < 0:
-        return Advice(NAME)
+        return silent(NAME)
     known = learned(request, view, policy)
     if not len(known.sides.rows):
-        return Advice(NAME)
+        return silent(NAME)
     strict = _strict_others(request, view, known, policy)
     across = request.namespace in policy.across
     terms: tuple[Term, ...] = known.wishes
@@ -129,8 +129,8 @@ def _measures(request: Request, view: View, known: Known, nodes: Numbers) -> Ite
             side = lost[entry >= beside.suffered]
             side[number] += float(beside.busy[entry]) * cost[int(beside.pair[entry])]
     for side, sentence in (
-        (lost[0], "would run {:.0%} longer beside its neighbours"),
-        (lost[1], "would slow its neighbours by {:.0%} together"),
+        (lost[0], lambda share: f"would run {share:.0%} longer beside its neighbours"),
+        (lost[1], lambda share: f"would slow its neighbours by {share:.0%} together"),
     ):
         yield Measure(sentence, np.array([each if each >= 0.005 else np.nan for each in side]))
 

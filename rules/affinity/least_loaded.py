@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rules.advice import Advice, Measure
+from rules.advice import Advice, Measure, silent
 from rules.nodes import Floats
 from rules.policy import Policy
 from rules.request import Request
@@ -19,10 +19,10 @@ def least_loaded(request: Request, view: View, policy: Policy) -> Advice:
 
 def _least_loaded(load: Floats) -> Advice:
     if np.isnan(load).all():
-        return Advice(NAME)
+        return silent(NAME)
     filled = np.where(np.isnan(load), np.nanmedian(load), load)
     return Advice(
         NAME,
         scores=graded("load", 1.0 - filled, step=0.05),
-        measures=lambda nodes: (Measure("load {:.0%}", load[nodes]),),
+        measures=lambda nodes: (Measure(lambda used: f"load {used:.0%}", load[nodes]),),
     )

@@ -1,5 +1,8 @@
 """The nodes with most free: allocatable minus requested CPU and memory, beside the most that any node has."""
 
+from collections.abc import Callable
+from typing import Final
+
 import numpy as np
 
 from rules.advice import Advice, Measure
@@ -11,6 +14,10 @@ from rules.view import View
 
 NAME = "most_free"
 _GIB = 2.0**30
+_SHOWN: Final[tuple[tuple[str, Callable[[float], str], float], ...]] = (
+    ("cpu", lambda cores: f"{cores:.3g} cores free", 1.0),
+    ("memory", lambda amount: f"{amount:.3g} GiB free", _GIB),
+)
 
 
 def most_free(request: Request, view: View, policy: Policy) -> Advice:
@@ -20,7 +27,7 @@ def most_free(request: Request, view: View, policy: Policy) -> Advice:
 
 def _most_free(nodes: Nodes) -> Advice:
     grades, shown = np.zeros(len(nodes)), []
-    for resource, sentence, unit in (("cpu", "{:.3g} cores free", 1.0), ("memory", "{:.3g} GiB free", _GIB)):
+    for resource, sentence, unit in _SHOWN:
         free = np.maximum(nodes.free.get(resource, np.zeros(len(nodes))), 0.0)
         most = float(free.max(initial=0.0))
         if most > 0:

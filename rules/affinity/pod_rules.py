@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from pipeline.records import Labels, PodSelection, Spread
-from rules.advice import Advice, Reason
+from rules.advice import Advice, Reason, silent
 from rules.affinity.hardware import hardware
 from rules.affinity.own import own
 from rules.affinity.usable import tolerated
@@ -26,7 +26,7 @@ NAME = "pod_rules"
 def pod_rules(request: Request, view: View, policy: Policy) -> Advice:
     """Allow the nodes on which no required rule about other pods is broken."""
     if not (request.beside or request.apart or request.spread or view.standing.kinds.shunned):
-        return Advice(NAME)
+        return silent(NAME)
     labels = own_labels(request, policy)
     mask = np.ones(len(view.nodes), dtype=np.bool_)
     reasons = []
@@ -42,7 +42,7 @@ def pod_rules(request: Request, view: View, policy: Policy) -> Advice:
             said = f"{name} admits {np.count_nonzero(allowed)} of {len(view.nodes)} nodes"
             reasons.append(Reason(NAME, said))
             mask &= allowed
-    return Advice(NAME, Candidates.of(mask), reasons=lambda: reasons) if reasons else Advice(NAME)
+    return Advice(NAME, Candidates.of(mask), reasons=lambda: reasons) if reasons else silent(NAME)
 
 
 def own_labels(request: Request, policy: Policy) -> Labels:

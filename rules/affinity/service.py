@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from pipeline.records import PodSelection, Requirement
-from rules.advice import Advice, Expression, PodTerm, Reason, Term
+from rules.advice import Advice, Expression, PodTerm, Reason, Term, silent
 from rules.candidates import Mask
 from rules.policy import Policy
 from rules.request import Request
@@ -22,7 +22,7 @@ def service(request: Request, view: View, policy: Policy) -> Advice:
     Nor does one of another namespace, unless the pod's own opted in to rules that reach others.
     """
     if not request.services:
-        return Advice(NAME)
+        return silent(NAME)
     across = request.namespace in policy.across
     grades = np.zeros(len(view.nodes))
     terms: list[Term] = []

@@ -52,7 +52,7 @@ def unknown(request: Request, view: View, policy: Policy) -> Advice:
 
 
 def _beside(pods: Scores) -> Measure:
-    return Measure("{:.0f} pods of other functions run there", np.where(pods > 0, pods, np.nan))
+    return Measure(lambda count: f"{count:.0f} pods of other functions run there", np.where(pods > 0, pods, np.nan))
 
 
 def _scored(view: View, demand: Scores) -> tuple[Scores, Scores]:

@@ -8,7 +8,7 @@ never be there, so it is preferred with the highest weight then.
 
 import numpy as np
 
-from rules.advice import Advice, Expression, PodTerm, Reason, Term
+from rules.advice import Advice, Expression, PodTerm, Reason, Term, silent
 from rules.affinity.pods import against, own_values, toward
 from rules.candidates import Candidates, Mask, Scores
 from rules.functions import action_of
@@ -27,7 +27,7 @@ _HEAVIEST = 100
 def workflow(request: Request, view: View, policy: Policy) -> Advice:
     """Keep the pod with, or away from, the other functions of its groups: required where they must."""
     if not request.groups or not request.function_name:
-        return Advice(NAME)
+        return silent(NAME)
     allowed = np.ones(len(view.nodes), dtype=np.bool_)
     grades = np.zeros(len(view.nodes))
     terms: list[Term] = []

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from pipeline.errors import BadInput
-from rules.advice import Advice, NodeNeed, NodeWish, Reason, Term
+from rules.advice import Advice, NodeNeed, NodeWish, Reason, Term, silent
 from rules.affinity.describe import describe
 from rules.candidates import Candidates, Mask
 from rules.disks.plan import Plan, plan
@@ -34,7 +34,7 @@ def disks(request: Request, view: View, policy: Policy) -> Advice:
     """
     asked = request.disks
     if asked is None:
-        return Advice("disks")
+        return silent("disks")
     if len(asked.pod.claims) > _CLAIMS:
         return _nothing(f"more than {_CLAIMS} volumes: looked at when the pod is scheduled", {})
     names = view.nodes.names
@@ -45,7 +45,7 @@ def disks(request: Request, view: View, policy: Policy) -> Advice:
     if found.waits:
         return _nothing(f"nothing can be said before there are {', '.join(found.waits)}", {"status": found.status})
     if len(found.plan) == len(names) and not any(found.plan.values()):
-        return Advice("disks")  # none of its volumes is the driver's
+        return silent("disks")  # none of its volumes is the driver's
     mask = np.fromiter((name in found.plan for name in names), np.bool_, len(names))
     said = f"disks of {len(found.plan)} of {len(names)} nodes hold the volumes"
     if not found.plan and found.failed:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rules.advice import Advice, NodeNeed, Reason
+from rules.advice import Advice, NodeNeed, Reason, silent
 from rules.affinity.selector import all_of
 from rules.candidates import Candidates, Mask
 from rules.hosts import keys
@@ -18,7 +18,7 @@ def hosts(request: Request, view: View, policy: Policy) -> Advice:
     """Require what was planned when the job was submitted."""
     rules = request.hosts
     if rules is None:
-        return Advice("hosts")
+        return silent("hosts")
     mask = _admitted(view.nodes, rules.needs)
     if rules.node:
         mask &= np.array([name == rules.node for name in view.nodes.names], dtype=np.bool_)

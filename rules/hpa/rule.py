@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rules.advice import Advice, Reason
+from rules.advice import Advice, Reason, silent
 from rules.affinity.selector import selector_mask
 from rules.candidates import Candidates
 from rules.policy import Policy
@@ -21,7 +21,7 @@ def hpa(request: Request, view: View, policy: Policy) -> Advice:
     """
     asked = request.hpa
     if asked is None or asked.conflict:
-        return Advice("hpa")
+        return silent("hpa")
     nodes = view.nodes
     mask = selector_mask(nodes, asked.labels)
     for resource, amount in asked.amounts.items():

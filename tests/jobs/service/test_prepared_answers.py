@@ -95,9 +95,16 @@ NAMESPACES = st.sampled_from(("ow", "quiet", "strict", "open", "kube-system"))
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[dict[str, Any], str] | None]:
-    """Reviews of pods that are often alike, None where the view changes."""
+    """Reviews of pods that are often alike, or but for their function, None where the view changes."""
     some = draw(st.lists(st.tuples(PODS, NAMESPACES), min_size=1, max_size=4))
-    return draw(st.lists(st.sampled_from([*some, None]), min_size=2, max_size=25))
+    others = [(of_another_function(pod), namespace) for pod, namespace in some]
+    return draw(st.lists(st.sampled_from([*some, *others, None]), min_size=2, max_size=25))
+
+
+def of_another_function(pod: dict[str, Any]) -> dict[str, Any]:
+    labels = pod["metadata"].get("labels") or {}
+    action = "hello" if labels.get("openwhisk/action") == "batch" else "batch"
+    return {**pod, "metadata": {**pod["metadata"], "labels": {**labels, "openwhisk/action": action}}}
 
 
 def asked(pod: dict[str, Any], namespace: str, number: int) -> review.AdmissionRequest:

@@ -150,7 +150,7 @@ def test_what_waited_for_a_former_view_is_not_worked_out_any_more() -> None:
     shown.patched()
     made: list[View] = []
     prepare = shown.desk._prepare
-    shown.desk._prepare = lambda review, view, at: made.append(view) or prepare(review, view, at)  # type: ignore[method-assign,assignment,func-returns-value]
+    shown.desk._prepare = lambda key, review, view, at: made.append(view) or prepare(key, review, view, at)  # type: ignore[method-assign,assignment,func-returns-value]
     shown.desk.renew()
     assert made == []
 
@@ -182,7 +182,7 @@ def test_the_oldest_answers_are_renewed_first_and_none_that_was_made_anew_meanwh
     answers[1,] = Prepared(9)
     asked: list[str] = []
 
-    def prepare(request: review.AdmissionRequest, view: View) -> Any:
+    def prepare(key: object, request: review.AdmissionRequest, view: View) -> Any:
         asked.append(request.uid)
         return Prepared(20)
 
@@ -197,7 +197,7 @@ def test_renewing_takes_a_twentieth_of_the_time_and_rests_for_what_others_spend_
     renewing, _ = waiting(spent, paused, [0, 1, 2])
     took = iter([0.002, 0.004, 0.0])
 
-    def prepare(review: Any, view: View) -> Any:
+    def prepare(key: object, review: Any, view: View) -> Any:
         spent.seconds += next(took)
         return Prepared(20)
 
@@ -210,7 +210,7 @@ def test_what_is_nearly_too_old_is_not_made_to_wait() -> None:
     spent = Spent()
     renewing, _ = waiting(spent, paused, [0, 4, 5, 9], now=20)
 
-    def prepare(request: review.AdmissionRequest, view: View) -> Any:
+    def prepare(key: object, request: review.AdmissionRequest, view: View) -> Any:
         spent.seconds += 0.002
         return Prepared(20)
 
