@@ -17,13 +17,14 @@ _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 class Sides:
     """The known pairs of one function: the first *suffered* rows are those that it suffers by, its own kind among
     them, the others those by which others suffer from it. Each with the function on the other side, and what one of
-    the aggressor's activations costs.
+    the aggressor's activations costs. *general* where all are of all node types together.
     """
 
     rows: Rows
     other: Rows
     cost: Scores
     suffered: int
+    general: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +62,7 @@ def _sides(view: View, function: int) -> Sides:
     causes = causes[(pairs.victim[causes] != function) & pairs.known[causes]]
     rows = np.concatenate((suffers, causes))
     other = np.concatenate((pairs.aggressor[suffers], pairs.victim[causes])).astype(np.int64)
-    return Sides(rows, other, pairs.expected(rows), len(suffers))
+    return Sides(rows, other, pairs.expected(rows), len(suffers), bool((pairs.type_of[rows] == -1).all()))
 
 
 def met(view: View, function: int) -> Met:
@@ -77,10 +78,9 @@ def _met(view: View, known: Sides) -> Met:
         return Met(_NOBODY, np.zeros(0), _NOBODY, 0)
     counts, at, busy = view.running.of_all(known.other)
     pair = np.repeat(np.arange(len(counts)), counts)
-    suffered = int(counts[: known.suffered].sum())
-    kind = view.pairs.type_of[known.rows]
-    if kind.max() >= 0 or kind.min() < -1:
-        keep = _of_type(view, known, kind, pair, at)
+    suffered = sum(counts[: known.suffered])
+    if not known.general:
+        keep = _of_type(view, known, view.pairs.type_of[known.rows], pair, at)
         at, busy, pair, suffered = at[keep], busy[keep], pair[keep], int(np.count_nonzero(keep[:suffered]))
     return Met(at, busy, pair, suffered)
 
