@@ -8,6 +8,7 @@ for an aggressor is its likelihood with all others integrated out under their pr
 import numpy as np
 
 from featurestore.compiled import compiled
+from featurestore.interference.cholesky import factored, invert
 from featurestore.interference.evidence import Floats
 from featurestore.interference.groups import NEXT_TO_NONE
 
@@ -77,8 +78,8 @@ def _moments(precision: Floats, more: Floats, pull: Floats) -> tuple[Floats, Flo
             for other in range(row, m):
                 upper[row, other] = precision[row, other] / (size[row] * size[other])
             upper[row, row] = (precision[row, row] + more[row]) / (size[row] * size[row]) + ridge
-        if _factored(upper):
-            _inverted(upper)
+        if factored(upper):
+            invert(upper)
             for row in range(m):  # upper @ upper.T is the inverse of what was scaled
                 for other in range(row, m):
                     mean[other] += upper[row, other] * pull[row] / size[row]
@@ -91,40 +92,6 @@ def _moments(precision: Floats, more: Floats, pull: Floats) -> tuple[Floats, Flo
                 variance[row] /= size[row] ** 2
             return mean, variance
     return pull / size**2, 1.0 / size**2
-
-
-@compiled
-def _factored(matrix: Floats) -> bool:
-    """Put the Cholesky factor into the upper triangle of *matrix* [m, m]; return whether there is one."""
-    for row in range(len(matrix)):
-        own = matrix[row, row:]
-        for other in range(row):
-            _less(own, matrix[other, row], matrix[other, row:])
-        if not own[0] > 0:
-            return False
-        own /= np.sqrt(own[0])
-    return True
-
-
-@compiled
-def _inverted(upper: Floats) -> None:
-    """Put the inverse of an *upper* triangle [m, m] in its place."""
-    m = len(upper)
-    for row in range(m - 1, -1, -1):
-        own = upper[row, row:].copy()
-        found = upper[row, row:]
-        found[:] = 0.0
-        found[0] = 1.0
-        for other in range(1, m - row):
-            _less(found[other:], own[other], upper[row + other, row + other :])
-        found /= own[0]
-
-
-@compiled
-def _less(found: Floats, times: float, taken: Floats) -> None:
-    """Take *times* *taken* [k] from *found* [k], in place: in this form it is compiled to vector instructions."""
-    for place in range(len(found)):
-        found[place] -= times * taken[place]
 
 
 @compiled

@@ -19,17 +19,6 @@ def parts():
     return equations, slope, np.concatenate([controls, dense], axis=1)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
-def test_the_gram_of_weighted_rows_is_that_of_dense_columns(parts, share):
-    equations, slope, columns = parts
-    rng = np.random.default_rng(2)
-    ratio = np.where(rng.random(N) < 0.2, 1.7, 1.0)
-    for _ in range(2):  # what is kept of the first turn must not show in the second
-        weight = np.where(rng.random(N) < share, rng.random(N), 1.0)
-        expected = columns.T @ (columns * (weight / ratio**2)[:, None])
-        np.testing.assert_allclose(equations.gram(slope, weight, ratio), expected, rtol=1e-10, atol=1e-10)
-
-
 def test_rows_of_no_weight_are_not_there(parts):
     equations, slope, columns = parts
     weight = np.arange(N) % 2 * 1.0

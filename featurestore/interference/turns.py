@@ -1,0 +1,228 @@
+"""The turns of `featurestore.interference.regression`, compiled as a whole: many small steps without the interpreter.
+
+Victims are fitted side by side: nothing here holds the interpreter's lock.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from featurestore.compiled import compiled
+from featurestore.interference.cholesky import inverted, solved, squared
+from featurestore.interference.evidence import Floats, Ints
+from featurestore.interference.normal import crossed, pulled, square, stretched
+
+#: Smallest admitted 1 + sum of slowdowns: co-runners may seem to help, never to make a run vanish.
+LEAST = 0.2
+LEAST_SLOWDOWN = -0.5
+NOISE_FLOOR = 1e-6
+#: A kind of run (cold, warm) with fewer rows has no noise of its own.
+KIND_ROWS = 20
+#: What the noise is believed to be beforehand counts as so many rows.
+PLAIN_ROWS = 10.0
+
+
+class Given(NamedTuple):
+    """The problem's columns (see `regression.Problem`), the exposure as sparse rows."""
+
+    y: Floats
+    controls: Floats
+    group: Ints
+    sd: Floats
+    indptr: Ints
+    indices: Ints
+    exposure: Floats
+    kind: Ints
+
+
+class Limits(NamedTuple):
+    """What of the options the turns need."""
+
+    iterations: int
+    tolerance: float
+    huber: float
+    prior_sd: float
+    pseudo: float
+    stretch: bool
+
+
+class Settled(NamedTuple):
+    """Where the turns ended: the coefficients *theta* [p], the groups' *variance* [g], a row's noise over that of the
+    usual kind *ratio* [n], the noise *plain* if nothing mattered, the *degrees* of freedom left, the *scale*, the
+    *residual* over ratio [n], and the *slope* of the model by the slowdowns, where there is exposure."""
+
+    theta: Floats
+    variance: Floats
+    ratio: Floats
+    plain: float
+    degrees: float
+    scale: float
+    residual: Floats
+    slope: Floats
+
+
+@compiled
+def settled(given: Given, columns: int, start: Floats, limits: Limits) -> Settled:
+    """Take Gauss-Newton steps from *start* [p] until all are small; *columns* is the number of aggressors."""
+    n, q = given.controls.shape
+    p = q + columns
+    theta, variance, ratio = start, given.sd**2, np.ones(n)
+    residual, slope = placed(given, theta, ratio, limits)
+    plain = spread(residual)
+    scale, degrees = plain, float(n)
+    whole = square(given.controls, np.ones(n))
+    for turn in range(limits.iterations):
+        weight = huber(residual, scale, limits.huber)
+        known = gram(given, columns, whole, slope, weight, ratio)
+        penalty = penalties(given.group, variance, scale, columns, limits.prior_sd)
+        factor, added = inverted(known, penalty)
+        pull = np.empty(p)
+        value = weight * residual / ratio
+        pull[:q] = value @ given.controls
+        pull[q:] = pulled(given.indptr, given.indices, slope, value, columns)
+        step = solved(factor, pull - penalty * theta)
+        own = squared(factor)
+        theta, residual, slope = _advanced(given, theta, step, residual, slope, ratio, scale, penalty, limits)
+        _regroup(given, variance, theta, own * scale**2, limits.pseudo)
+        degrees = max(n - (p - np.sum(own * (penalty + added))), 0.0)  # the trace of covariance times gram
+        scale = noise(n * spread(residual) ** 2, plain, degrees)
+        small = True
+        for at in range(p):
+            small &= abs(step[at]) < limits.tolerance * scale * np.sqrt(max(own[at], 0.0))
+        if turn >= 2 and small:
+            break
+        if turn == 1:
+            if _weigh_kinds(given.kind, residual, ratio):
+                whole = square(given.controls, 1.0 / ratio**2)
+            residual, slope = placed(given, theta, ratio, limits)
+            scale = spread(residual)
+    return Settled(theta, variance, ratio, plain, degrees, scale, residual, slope)
+
+
+@compiled
+def gram(given: Given, columns: int, whole: Floats, slope: Floats, weight: Floats, ratio: Floats) -> Floats:
+    """Return the gram [p, p] of the rows over *ratio*, of *weight* [n] of at most one each.
+
+    *whole* [q, q] is that of the controls at weight one: of robust weights nearly all are one, so that only the rows
+    whose weight is less are taken away from it.
+    """
+    q = given.controls.shape[1]
+    level = 1.0 / ratio**2
+    less = np.flatnonzero(weight < 1.0)
+    found = np.empty((q + columns, q + columns))
+    if 3 * len(less) > len(weight):
+        found[:q, :q] = square(given.controls, weight * level)
+    else:
+        found[:q, :q] = whole - square(given.controls[less], ((1.0 - weight) * level)[less])
+    cross, inner = crossed(given.controls, given.indptr, given.indices, slope, weight * level, columns)
+    found[q:, :q] = cross
+    found[:q, q:] = cross.T
+    found[q:, q:] = inner
+    return found
+
+
+@compiled
+def placed(given: Given, theta: Floats, ratio: Floats, limits: Limits) -> tuple[Floats, Floats]:
+    """Return the residual over *ratio* [n] and the derivative of the model by the slowdowns, where there is any."""
+    q = given.controls.shape[1]
+    total, slope = stretched(given.indptr, given.indices, given.exposure, theta[q:], limits.stretch, LEAST)
+    return (given.y - given.controls @ theta[:q] - np.log(total)) / ratio, slope
+
+
+@compiled
+def huber(residual: Floats, scale: float, limit: float) -> Floats:
+    """Return Huber's weights [n]."""
+    return np.minimum(1.0, limit * scale / np.maximum(np.abs(residual), 1e-300))
+
+
+@compiled
+def spread(residual: Floats) -> float:
+    """Return the standard deviation by the median absolute residual, or by the mean square where that is zero."""
+    found: float = np.median(np.abs(residual)) / 0.6745
+    if not found > 0:
+        found = np.sqrt(np.mean(residual**2))
+    return max(found, NOISE_FLOOR)
+
+
+@compiled
+def noise(squares: float, plain: float, degrees: float) -> float:
+    """Return the standard deviation behind a sum of squares; few degrees of freedom lean on the *plain* noise."""
+    found: float = np.sqrt((squares + PLAIN_ROWS * plain**2) / (degrees + PLAIN_ROWS))
+    return max(found, NOISE_FLOOR)
+
+
+@compiled
+def penalties(group: Ints, variance: Floats, scale: float, columns: int, prior_sd: float) -> Floats:
+    """Return the penalty [p] of each coefficient: controls by their *group*, then the slowdowns."""
+    q = len(group)
+    found = np.empty(q + columns)
+    for at in range(q):
+        found[at] = scale**2 * (1e-9 if group[at] == 0 else 1.0 / variance[group[at]])
+    found[q:] = scale**2 * (1.0 / prior_sd**2)
+    return found
+
+
+@compiled
+def _loss(residual: Floats, theta: Floats, scale: float, penalty: Floats, limit: float) -> float:
+    cut, found = limit * scale, 0.0
+    for row in range(len(residual)):
+        size = abs(residual[row])
+        found += 0.5 * size**2 if size <= cut else cut * size - 0.5 * cut**2
+    return found + 0.5 * np.sum(penalty * theta**2)
+
+
+@compiled
+def _advanced(
+    given: Given,
+    theta: Floats,
+    step: Floats,
+    residual: Floats,
+    slope: Floats,
+    ratio: Floats,
+    scale: float,
+    penalty: Floats,
+    limits: Limits,
+) -> tuple[Floats, Floats, Floats]:
+    """Return coefficients, residual and slope after the step, halved until the loss falls."""
+    q = given.controls.shape[1]
+    before = _loss(residual, theta, scale, penalty, limits.huber)
+    for halving in range(6):
+        tried = theta + step * 0.5**halving
+        tried[q:] = np.maximum(tried[q:], LEAST_SLOWDOWN)
+        found, slopes = placed(given, tried, ratio, limits)
+        if halving == 5 or _loss(found, tried, scale, penalty, limits.huber) <= before:
+            return tried, found, slopes
+    return theta, residual, slope
+
+
+@compiled
+def _regroup(given: Given, variance: Floats, theta: Floats, known: Floats, pseudo: float) -> None:
+    """Move each group's variance by MacKay's fixed point, *known* [p] being the coefficients' variances; what was
+    believed beforehand counts as some members."""
+    groups = len(variance)
+    members, known_of, size = np.zeros(groups), np.zeros(groups), np.zeros(groups)
+    for at in range(len(given.group)):
+        g = given.group[at]
+        members[g] += 1.0
+        known_of[g] += known[at]
+        size[g] += theta[at] ** 2
+    for g in range(1, groups):
+        used = max(members[g] - known_of[g] / variance[g], 0.0)
+        variance[g] = (size[g] + pseudo * given.sd[g] ** 2) / (used + pseudo)
+
+
+@compiled
+def _weigh_kinds(kind: Ints, residual: Floats, ratio: Floats) -> bool:
+    """Give each kind of run the noise that its residuals show, relative to the kind with most rows."""
+    counts = np.bincount(kind)
+    usual = np.argmax(counts)
+    reference = spread(residual[kind == usual])
+    changed = False
+    for other in range(len(counts)):
+        if other != usual and counts[other] >= KIND_ROWS and reference > NOISE_FLOOR:
+            own = min(max(spread(residual[kind == other]) / reference, 0.5), 3.0)
+            for row in range(len(kind)):
+                if kind[row] == other:
+                    ratio[row] = own
+                    changed = True
+    return changed
