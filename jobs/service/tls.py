@@ -47,9 +47,11 @@ class ReloadingContext(ssl.SSLContext):
         try:
             self._current = _context(*self._files)
         except (OSError, ssl.SSLError) as error:
-            names = ", ".join(str(file) for file in self._files if file is not None)
-            raise BadInput(f"serve.tls_cert, serve.tls_key, serve.client_ca: {names}: {error}") from None
+            raise BadInput(f"serve.tls_cert, serve.tls_key, serve.client_ca: {self._named()}: {error}") from None
         return self
+
+    def _named(self) -> str:
+        return ", ".join(str(file) for file in self._files if file is not None)
 
     def refresh(self) -> bool:
         """Load the files again if they changed; returns whether a new context is in use."""
@@ -59,7 +61,7 @@ class ReloadingContext(ssl.SSLContext):
         try:
             self._current = _context(*self._files)
         except (OSError, ssl.SSLError) as error:
-            _log.warning("TLS files cannot be used yet, the former ones stay", error=str(error))
+            _log.warning("TLS files cannot be used yet, the former ones stay", files=self._named(), error=str(error))
             return False
         self._seen = seen
         _log.info("TLS files loaded again")
