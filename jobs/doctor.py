@@ -113,12 +113,21 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
         if snapshot.exists():
             age = now - published.load(snapshot).created
             stale = age > settings.advice.stale_after
-            said = f"{snapshot}: {age.total_seconds() / 60:.0f} minutes old"
+            said = f"{snapshot}: {_long(age)} old"
             yield Finding("", "store", "snapshot", "warning" if stale else "ok", said, renew if stale else "")
         else:
             yield Finding("", "store", "snapshot", "warning", f"{snapshot}: not there yet", renew)
     except ColocationError as error:
         yield Finding("", "store", "file", "failed", str(error), "correct store.path, or wait for the other process")
+
+
+def _long(span: timedelta) -> str:
+    """Return *span* as people say it, in the unit of which there are two or more."""
+    seconds = span.total_seconds()
+    unit, name = next(
+        (each for each in ((86400, "days"), (3600, "hours")) if abs(seconds) >= 2 * each[0]), (60, "minutes")
+    )
+    return f"{seconds / unit:.0f} {name}"
 
 
 def _again(row: Mapping[str, str], verdict: Verdict) -> str:

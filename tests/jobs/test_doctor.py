@@ -1,15 +1,16 @@
 """`colocate doctor`: each check on its own, whatever goes wrong in it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from duckdb import DuckDBPyConnection
 
-from featurestore.store import queries
+from featurestore.store import published, queries
 from featurestore.store.duck import Store
 from jobs import doctor, importing
 from jobs.config import ClusterSettings, ReplicaSettings, Settings
+from tests.support.snapshots import snapshot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -66,6 +67,23 @@ def test_a_history_that_is_none_is_told_once(tmp_path: Path, monkeypatch: pytest
     settings = Settings()
     settings.store.path.write_bytes(b"no database" * 1000)
     assert [each for each, told in _verdicts(settings).items() if told[0] == "failed"] == [("", "store", "file")]
+
+
+@pytest.mark.parametrize(
+    ("age", "said"),
+    [
+        (timedelta(minutes=3), "3 minutes old"),
+        (timedelta(minutes=119), "119 minutes old"),
+        (timedelta(hours=47), "47 hours old"),
+        (timedelta(days=327), "327 days old"),
+    ],
+)
+def test_the_age_of_the_snapshot_is_told_as_people_say_it(
+    age: timedelta, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    published.write(snapshot(NOW - age, {}), Settings().store.snapshot)
+    assert _verdicts(Settings())["", "store", "snapshot"][1].endswith(said)
 
 
 @pytest.mark.parametrize(
