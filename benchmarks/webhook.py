@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from benchmarks import webhook_churn
+from benchmarks import webhook_churn, webhook_cores
 from benchmarks.figures import Figure, Timing, timing
 from benchmarks.webhook_client import Asked, Target
 from benchmarks.webhook_world import CLUSTER, snapshot, templates
@@ -62,7 +62,7 @@ def run(scale: float) -> list[Figure]:
     """Measure at *scale* of 5,000 nodes, 50,000 pods, 10,000 functions."""
     size = tuple(max(10, int(full * scale)) for full in (5_000, 50_000, 10_000))
     nodes, pods, functions = size
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, webhook_cores.asking():
         directory = Path(name)
         empty, full = configuration(directory, "noop"), configuration(directory, "full")
         published.write(snapshot(nodes, pods, functions, 10 * functions), directory / "full.snapshot")

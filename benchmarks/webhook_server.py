@@ -6,7 +6,6 @@ serving processes with `Compared`. ``load CONFIG ROUNDS``: takes up the snapshot
 """
 
 import json
-import os
 import socket
 import sys
 import time
@@ -22,6 +21,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from benchmarks import webhook_cores
 from featurestore.store import published
 from jobs import logs, wire
 from jobs.config import Settings, load
@@ -34,15 +34,6 @@ from rules.memo import Memo
 from rules.recommend import recommend
 from rules.request import from_pod
 from rules.view import View, learn, view_of
-
-#: The core that serves, where there are two; the supervisor, its jobs and who asks have the others.
-CORE = 1
-
-
-def serving_core() -> None:
-    """Keep to the serving core from now on."""
-    if (os.cpu_count() or 1) > CORE:
-        os.sched_setaffinity(0, {CORE})
 
 
 class Noop:
@@ -157,8 +148,7 @@ def serve(config: Path) -> int:
         return started("benchmarks.webhook_server" if serves else module, arguments, *given, **named)
 
     children.start = start  # type: ignore[assignment]
-    if (os.cpu_count() or 1) > CORE:
-        os.sched_setaffinity(0, set(range(os.cpu_count() or 1)) - {CORE})
+    webhook_cores.elsewhere()
     return main.serve(load(config), config, schedule=True)
 
 
@@ -195,7 +185,7 @@ def run(arguments: list[str]) -> int:
     if kind == "load":
         sys.stdout.buffer.write(msgspec.json.encode(taken_up(Path(rest[0]), int(rest[1]))))
         return 0
-    serving_core()
+    webhook_cores.serving()
     if kind in ("noop", "webhook"):
         listening, config = socket.socket(fileno=int(rest[0])), Path(rest[1])
         noop(listening, config) if kind == "noop" else webhook(listening, config, None, 0)
