@@ -140,7 +140,8 @@ class Running:
             return [], _NO_ROWS, _NOWHERE.busy
         first, behind, node, busy = self.memo.once("laid", self._laid)
         if int(functions.max()) >= len(first):  # of one that came later, and has no entry
-            first, behind = (np.append(each, np.zeros(int(functions.max()), np.int64)) for each in (first, behind))
+            none = np.zeros(int(functions.max()) + 1, np.int64)
+            first, behind = np.append(first, none), np.append(behind, none)
         # A few tens of slices take less than a dozen passes over their rows.
         parts = [*zip(first.take(functions).tolist(), behind.take(functions).tolist(), strict=True)]
         return (
