@@ -107,46 +107,49 @@ def hardware(function: int, view: View) -> Floats:
 
 
 def _hardware(function: int, view: View) -> Floats:
-    times = view.latencies.memo.once(function, lambda: _base(function, view)).by_type
-    if np.isnan(times).all():
-        return np.ones(max(len(view.nodes.types), 1))
-    best, overall = float(np.nanmin(times)), float(view.functions.p50[function])
-    usual = overall if overall > 0 else float(np.nanmedian(times))
+    base = view.latencies.memo.once(function, lambda: _base(function, view))
+    times, kinds = base.by_type, max(len(view.nodes.types), 1)
+    if base is _UNKNOWN or not len(found := times[times == times]):
+        return np.ones(kinds)
+    best, overall = float(found.min()), float(view.functions.p50[function])
+    usual = overall if overall > 0 else float(np.median(found))
     slower: Floats = np.maximum(np.where(np.isnan(times), usual, times), best) / best
     return slower
 
 
 def _base(function: int, view: View) -> _Times:
     """Return the times without company: a median alone comes before any, one on a node before that of its type."""
-    lived, met = view.latencies, view.medians
-    rows = lived.of(function)
-    node, kind, runs, p50 = lived.node[rows], lived.type_of[rows], lived.runs[rows], lived.p50[rows]
-    by_type = np.full(max(len(view.nodes.types), 1), np.nan)
-    type_kind = np.full(len(by_type), _ON_TYPE, dtype=np.int8)
-    general = (node < 0) & (kind >= 0) & (p50 > 0)
-    by_type[kind[general]] = p50[general]
-    own = {
-        where: (median, _HERE)
-        for where, median in zip(*(each[(node >= 0) & (runs >= _RUNS) & (p50 > 0)].tolist() for each in (node, p50)),
-                                 strict=True)
-    }  # fmt: skip
-    rows = met.of(function)
-    alone = np.flatnonzero((met.company[rows] == ALONE) & (met.p50[rows] > 0))
-    for where, of, median in zip(
-        *(each[rows][alone].tolist() for each in (met.node, met.type_of, met.p50)), strict=True
-    ):
-        if where >= 0:
+    lived, medians = view.latencies, view.medians
+    by_type = [np.nan] * max(len(view.nodes.types), 1)
+    type_kind = [_ON_TYPE] * len(by_type)
+    own: dict[int, tuple[float, int]] = {}
+    rows = lived.of(function)  # few: plain numbers take less than passes over columns
+    columns = (each[rows].tolist() for each in (lived.node, lived.type_of, lived.runs, lived.p50))
+    for where, of, runs, median in zip(*columns, strict=True):
+        if median > 0 and where >= 0 and runs >= _RUNS:
+            own[where] = (median, _HERE)
+        elif median > 0 and where < 0 <= of:
+            by_type[of] = median
+    rows = medians.of(function)
+    columns = (each[rows].tolist() for each in (medians.node, medians.type_of, medians.company, medians.p50))
+    for where, of, company, median in zip(*columns, strict=True):
+        if company == ALONE and median > 0 and where >= 0:
             own[where] = (median, _ALONE_HERE)
-        else:
+        elif company == ALONE and median > 0:
             by_type[of], type_kind[of] = median, _ALONE_ON_TYPE
     for where in [where for where, (_, known) in own.items() if known == _HERE]:
         if type_kind[view.nodes.type_of[where]] == _ALONE_ON_TYPE:
             del own[where]
-    at = np.array(sorted(own), dtype=np.intp)
-    times = np.array([own[each][0] for each in at.tolist()])
-    if np.isnan(by_type).all() and np.isnan(times).all():
+    if not any(time == time for time in (*by_type, *(median for median, _ in own.values()))):
         return _UNKNOWN
-    return _Times(by_type, type_kind, at, times, np.array([own[each][1] for each in at.tolist()], dtype=np.int8))
+    at = sorted(own)
+    return _Times(
+        np.array(by_type),
+        np.array(type_kind, dtype=np.int8),
+        np.array(at, dtype=np.intp),
+        np.array([own[each][0] for each in at], dtype=np.float64),
+        np.array([own[each][1] for each in at], dtype=np.int8),
+    )
 
 
 def _now(function: int, base: _Times, view: View) -> _Times:

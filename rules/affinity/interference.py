@@ -94,10 +94,10 @@ def _reasons(view: View, known: Known) -> tuple[Reason, ...]:
 
 def _known(request: Request, view: View, policy: Policy) -> Known:
     found = sides(view, request.function)
-    suffers, causes = slice(found.suffered), slice(found.suffered, None)
+    suffers = slice(found.suffered)
     weight = view.functions.importance[found.other] / MEDIUM
     weight[suffers] = request.importance / MEDIUM
-    sure = [each for side in (suffers, causes) for each in _sure(view, found, weight, side, policy)]
+    sure = _sure(view, found, weight, slice(None), policy)
     shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
     wishes = tuple(each.rendered for each in _wishes(request, view, shown, policy))
     weighed = found.cost * weight
