@@ -85,7 +85,9 @@ def export(
     begin = begin // _DAY * _DAY
     end = min(last, until.timestamp()) if until is not None else last
     asked, written = parts(most), list[Written]()
-    days = range(int(first // _DAY), int(-(-end // _DAY)))
+    days = range(
+        int(first // _DAY), int(-(-end // _DAY)) if begin < end else 0
+    )  # none where nothing is to be written
     try:
         with alone(directory), store.session() as held:
             for left in directory.glob(f".*{_ENDING}"):  # of one that was killed

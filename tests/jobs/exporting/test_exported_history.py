@@ -158,6 +158,17 @@ def test_a_part_of_the_history_counts_what_was_before_it(store: Store, tmp_path:
     assert _course(tmp_path, "decisions_total", outcome="patched") == {30: 2}
 
 
+@pytest.mark.parametrize(("since", "until"), [(400, None), (None, -400)])
+def test_where_nothing_is_asked_for_no_day_is_looked_at(
+    store: Store, tmp_path: Path, since: int | None, until: int | None
+) -> None:
+    days: list[int] = []
+    begin, end = (None if each is None else DAY + timedelta(days=each) for each in (since, until))
+    given = {"most": 10, "step": STEP, "since": begin, "until": end}
+    assert export(store, tmp_path, **given, progress=lambda done, of: days.append(of)) == []  # type: ignore[arg-type]
+    assert set(days) == {0}
+
+
 def test_no_history_and_a_bad_directory_are_told_in_a_line(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
