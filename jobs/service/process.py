@@ -1,12 +1,11 @@
 """One serving process: ``python -m jobs.service.process``, started by the supervisor with the listening socket."""
 
 import argparse
-import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,14 +15,13 @@ from pydantic import SecretStr
 
 from featurestore.store.control import Control
 from jobs import logs, tracing, wire
-from jobs.config import ClusterSettings, KubernetesSettings, Settings, admitted, load
+from jobs.config import Settings, admitted, load
 from jobs.explaining import explain
-from jobs.regions.lease import Lease
-from jobs.service import counts, history
+from jobs.service import counts, history, reached
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.desk import Desk
-from jobs.service.disks.controller import Controller, Running
+from jobs.service.disks.controller import Running
 from jobs.service.disks.desk import DiskDesk
 from jobs.service.disks.live import LiveDisks
 from jobs.service.disks.reserving import Reserving
@@ -45,9 +43,6 @@ from jobs.service.state import State
 from jobs.service.tls import Protocol, context_of
 from jobs.service.views import Views
 from jobs.service.warming import Warming
-from jobs.supervisor.status import WatchStatus
-from pipeline import objects
-from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import ColocationError
 from rules.view import View
 
@@ -83,7 +78,7 @@ class Process:
         others = Others(
             self.reservations, policy, lambda pod: self.state.current.view.learned.owners.function_of(pod)
         )
-        self.live = _live(settings, cluster, others)
+        self.live = reached.live(settings, cluster, others)
         spent = Spent()
         kubernetes = partial(wire.kubernetes_of, settings, cluster)
         self.hosts = HostJobs(Control(settings.store.control), cluster, settings.hosts, kubernetes)
@@ -101,16 +96,16 @@ class Process:
         self.metrics = Metrics(tally, directory, slot, serve.metrics_pairs)
         self.metrics.loads = lambda: (self.state.loads, self.state.failures)
         self.state.on_swap(self.metrics.seen)
-        disks = self.disks = _live_disks(settings, cluster)
+        disks = self.disks = reached.live_disks(settings, cluster)
         watching = {"answers": self.live, "disks": disks}
-        self.metrics.watches = lambda: _watches(cluster, watching, time.time())
+        self.metrics.watches = lambda: reached.watches(cluster, watching, time.time())
         self._reservations: Running | None = None
         reserving: Reserving | None = None
         if disks is not None:
             self.state.on_swap(disks.seen)
             if settings.disks.reserve:
                 reserving = Reserving(disks.client, disks.layout_for, symmetric=settings.disks.symmetric)
-                self._reservations = _controller(settings, disks)
+                self._reservations = reached.controller(settings, disks)
         kept = history.History(settings)
         self._history = kept
         self.spool = Spool(kept.keep, tally.lost)
@@ -229,65 +224,6 @@ class Process:
 
 def _revealed(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()
-
-
-def _live(settings: Settings, cluster: str, others: Others) -> Live | None:
-    """Watch the admitted cluster where there is a way to reach it."""
-    found = _reached(settings, cluster)
-    if found is None:
-        return None
-    kubernetes, client = found
-    return Live(
-        client,
-        annotations=others.annotations,
-        node=lambda raw: objects.node(
-            raw, bandwidth_label=kubernetes.bandwidth_label, disk_label=kubernetes.disk_label
-        ),
-        on_pod=others,
-    )
-
-
-def _live_disks(settings: Settings, cluster: str) -> LiveDisks | None:
-    """Watch the disks of the admitted cluster where the settings ask for it."""
-    found = _reached(settings, cluster) if settings.disks.live else None
-    return None if found is None else LiveDisks(found[1], cluster)
-
-
-def _controller(settings: Settings, disks: LiveDisks) -> Running:
-    """Settle reservations from the live *disks*, in one process at a time."""
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{settings.disks.namespace}/leases"
-    lease = Lease(disks.client, path, "colocation-disks", f"{socket.gethostname()}-{os.getpid()}")
-    return Running(
-        Controller(
-            disks.client,
-            lambda: disks.layout,
-            sequential=settings.disks.sequential,
-            symmetric=settings.disks.symmetric,
-            acts=lease.held,
-        ),
-        lease,
-    )
-
-
-def _reached(settings: Settings, cluster: str) -> tuple[KubernetesSettings, KubernetesClient] | None:
-    """Return the admitted cluster's client, None where there is no way to reach it."""
-    of: ClusterSettings | None = next((each for each in settings.clusters if each.name == cluster), None)
-    if of is None or of.kubernetes is None:
-        return None
-    try:
-        return of.kubernetes, wire.kubernetes(of.kubernetes)
-    except ColocationError as error:
-        _log.error("the live cluster cannot be watched, the snapshot alone answers", error=str(error))
-        return None
-
-
-def _watches(cluster: str, watching: Mapping[str, Live | LiveDisks | None], now: float) -> list[WatchStatus]:
-    return [
-        WatchStatus(cluster, resource, None if age is None else now - age, live.lists[resource], use=use)
-        for use, live in watching.items()
-        if live is not None
-        for resource, age in live.staleness().items()
-    ]
 
 
 def run(settings: Settings, listening: socket.socket, directory: Path | None, slot: int) -> None:
