@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from featurestore.snapshot import Snapshot
@@ -28,7 +28,7 @@ def findings(
     for row in snapshot["pairs"].to_pylist():
         if row["cluster"] != cluster or row["node_type"] or row["victim"] == row["aggressor"]:
             continue
-        told = {each.name: row[each.name] for each in fields(Evidence)}
+        told = {name: row[name] for name in Evidence.__struct_fields__}
         told |= {name: float("nan") for name in ("slowdown", "low", "high", "probability") if row[name] is None}
         evidence = Evidence(**told)
         pair = (evidence.victim, evidence.aggressor)
