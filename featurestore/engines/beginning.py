@@ -67,8 +67,8 @@ def begin(
         said_by_fit.add(fit.victim)
         if fit.victim in held:
             corrections[fit.victim] = solution.hung(correction, held[fit.victim])
-    steps = [*done, Step(closed, closed, 0.0, corrections)] if corrections else done
-    current = folded(past.aged, steps, options.memory)
+    correcting = [Step(closed, closed, 0.0, corrections)] if corrections else []
+    current = folded(folded(past.aged, done, options.memory) if past.aged else held, correcting, options.memory)
     final = folded(current, days[len(done) :], options.memory)
     said = [
         replace(fit, drift=final[fit.victim].drift)
@@ -83,7 +83,7 @@ def begin(
         else {}
     )
     rows = round(sum(day.rows for day in days))
-    return Begun(said, rows, points, current, steps, closed, distance)
+    return Begun(said, rows, points, current, [*done, *correcting], closed, distance)
 
 
 def _said(fit: Told, states: Blocks, points: Mapping[int, Linearisation], functions: int, options: Options) -> Told:

@@ -107,12 +107,8 @@ def valued(codes: Ints, values: Floats, wanted: Ints, missing: float) -> Floats:
     return found
 
 
-def spread(block: Block, types: Ints, columns: Ints) -> tuple[Floats, Floats]:
-    """Return gram and pull over [types, columns, columns], which contain the block's own."""
+def places(block: Block, types: Ints, columns: Ints) -> Ints:
+    """Return where the parameters of *block* stand among [types, columns, columns], which contain its own."""
     t, m = len(types), len(columns)
     own = np.searchsorted(columns, block.columns)
-    at = np.concatenate([np.searchsorted(types, block.types), t + own, t + m + own])
-    gram, pull = np.zeros((t + 2 * m,) * 2), np.zeros(t + 2 * m)
-    gram[np.ix_(at, at)] = block.gram
-    pull[at] = block.pull
-    return gram, pull
+    return np.concatenate([np.searchsorted(types, block.types), t + own, t + m + own])

@@ -19,11 +19,47 @@ def inverted(matrix: Floats, more: Floats) -> tuple[Floats, Floats]:
     only the diagonal counts.
     """
     p = len(more)
+    upper, size, ridge = _factor(matrix, more)
+    invert(upper)
+    added = np.empty(p)
+    for row in range(p):
+        added[row] = ridge * size[row] ** 2
+        for other in range(row, p):
+            upper[row, other] /= size[row]
+    return upper, added
+
+
+@compiled
+def mean(matrix: Floats, more: Floats, pull: Floats) -> Floats:
+    """Return the inverse of *matrix* [p, p] with *more* [p] on its diagonal times *pull* [p]: a third of the work of
+    the inverse itself."""
+    p = len(pull)
+    upper, size, _ = _factor(matrix, more)
+    found: Floats = pull / size
+    for row in range(p):
+        found[row] /= upper[row, row]
+        for other in range(row + 1, p):
+            found[other] -= upper[row, other] * found[row]
+    for row in range(p - 1, -1, -1):
+        for other in range(row + 1, p):
+            found[row] -= upper[row, other] * found[other]
+        found[row] /= upper[row, row]
+    for row in range(p):
+        found[row] /= size[row]
+    return found
+
+
+@compiled
+def _factor(matrix: Floats, more: Floats) -> tuple[Floats, Floats, float]:
+    """Return the factor [p, p] of the scaled matrix, the scale [p] and the ridge that it took.
+
+    Where none did, the ridge is 0 and the factor that of the diagonal alone.
+    """
+    p = len(more)
     size = np.empty(p)
     for row in range(p):
         size[row] = np.sqrt(max(matrix[row, row] + more[row], 1e-12))
     upper = np.empty((p, p))
-    added = np.empty(p)
     for ridge in (1e-11, 1e-8, 1e-5, 1e-2):
         for row in range(p):
             for other in range(row):
@@ -32,17 +68,8 @@ def inverted(matrix: Floats, more: Floats) -> tuple[Floats, Floats]:
                 upper[row, other] = matrix[row, other] / (size[row] * size[other])
             upper[row, row] = (matrix[row, row] + more[row]) / (size[row] * size[row]) + ridge
         if factored(upper):
-            invert(upper)
-            for row in range(p):
-                added[row] = ridge * size[row] ** 2
-                for other in range(row, p):
-                    upper[row, other] /= size[row]
-            return upper, added
-    upper[:] = 0.0
-    for row in range(p):
-        upper[row, row] = 1.0 / size[row]
-        added[row] = 0.0
-    return upper, added
+            return upper, size, ridge
+    return np.eye(p), size, 0.0
 
 
 @compiled

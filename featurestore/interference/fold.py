@@ -12,8 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from featurestore.interference.blocks import Block, information, spread, valued
-from featurestore.interference.evidence import Floats
+from featurestore.compiled import compiled
+from featurestore.interference.blocks import Block, information, places, valued
+from featurestore.interference.cholesky import mean
+from featurestore.interference.evidence import Floats, Ints
 from featurestore.interference.gaussian import inverse
 
 #: Information (inverse variance) at which old evidence of a coefficient weighs half beside new: a standard error of
@@ -38,20 +40,23 @@ def fold(state: Block, day: Block, memory: float = MEMORY) -> Block:
         state = renewed(state)
     types, columns = np.union1d(state.types, day.types), np.union1d(state.columns, day.columns)
     met = np.union1d(state.met, day.met)
-    old_gram, old_pull = spread(state, types, columns)
-    new_gram, new_pull = spread(day, types, columns)
-    gain = np.maximum(np.diag(new_gram), 0.0)
+    gram, pull = np.zeros((len(types) + 2 * len(columns),) * 2), np.zeros(len(types) + 2 * len(columns))
+    new = places(day, types, columns)
+    gain = np.zeros(len(pull))
+    gain[new] = np.maximum(np.diag(day.gram), 0.0)
     keep = 1.0 / np.sqrt(1.0 + gain / memory)
-    lasting = old_gram * np.outer(keep, keep)
-    believed = inverse(old_gram + np.diag(np.full(len(gain), 1e-6))) @ old_pull
-    kernels, under = _both(state, day, information(lasting, len(types), len(columns)))
+    old = places(state, types, columns)
+    _add_lasting(gram, pull, old, keep[old], state.gram, mean(state.gram, np.full(len(old), 1e-6), state.pull))
+    left = information(gram, len(types), len(columns))
+    _add(gram, pull, new, day.gram, day.pull)
+    kernels, under = _both(state, day, left)
     share = np.ones(len(met))
     share[np.isin(met, columns)] = keep[len(types) + np.searchsorted(columns, np.intersect1d(met, columns))] ** 2
     return Block(
         types=types,
         columns=columns,
-        gram=lasting + new_gram,
-        pull=lasting @ believed + new_pull,
+        gram=gram,
+        pull=pull,
         rows=state.rows + day.rows,
         met=met,
         overlaps=valued(state.met, state.overlaps, met, 0.0) * share + valued(day.met, day.overlaps, met, 0.0),
@@ -62,6 +67,24 @@ def fold(state: Block, day: Block, memory: float = MEMORY) -> Block:
         kernels=kernels,
         under=under,
     )
+
+
+@compiled
+def _add_lasting(gram: Floats, pull: Floats, at: Ints, keep: Floats, old: Floats, believed: Floats) -> None:
+    """Add what lasts of an *old* gram [k, k] to *gram* at *at* [k], and that times the *believed* [k] to *pull*."""
+    for row in range(len(at)):
+        for other in range(len(at)):
+            lasting = old[row, other] * (keep[row] * keep[other])
+            gram[at[row], at[other]] += lasting
+            pull[at[row]] += lasting * believed[other]
+
+
+@compiled
+def _add(gram: Floats, pull: Floats, at: Ints, more: Floats, pulled: Floats) -> None:
+    for row in range(len(at)):
+        pull[at[row]] += pulled[row]
+        for other in range(len(at)):
+            gram[at[row], at[other]] += more[row, other]
 
 
 def _both(state: Block, day: Block, left: float) -> tuple[tuple[str, ...], Floats]:

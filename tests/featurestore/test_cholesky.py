@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from featurestore.interference.cholesky import inverted, solved, squared
+from featurestore.interference.cholesky import inverted, mean, solved, squared
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 9, 62, 63])
@@ -29,3 +29,19 @@ def test_what_is_no_covariance_at_all_gets_the_variances_of_its_diagonal():
     factor, added = inverted(np.array([[1.0, -3.0], [-3.0, 4.0]]), np.zeros(2))
     np.testing.assert_allclose(factor @ factor.T, np.diag([1.0, 0.25]))
     assert (added == 0).all()
+
+
+@pytest.mark.parametrize("size", [1, 4, 30])
+def test_a_mean_is_the_inverse_times_the_pull(size):
+    draw = np.random.default_rng(size)
+    rows = draw.normal(size=(size + 5, size)) * draw.uniform(0.1, 30, size)
+    matrix, more, pull = rows.T @ rows, draw.uniform(0.5, 2, size), draw.normal(size=size)
+    np.testing.assert_allclose(
+        mean(matrix, more, pull), np.linalg.solve(matrix + np.diag(more), pull), rtol=1e-7, atol=1e-10
+    )
+
+
+def test_the_mean_of_what_is_no_covariance_follows_the_diagonal():
+    np.testing.assert_allclose(
+        mean(np.array([[1.0, -3.0], [-3.0, 4.0]]), np.zeros(2), np.array([2.0, 2.0])), [2, 0.5]
+    )
