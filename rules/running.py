@@ -211,8 +211,9 @@ class Seen:
     def running(self, nodes: int, functions: int, busyness: Busyness | None) -> Running:
         """Count the pods of each of so many *functions* on each node, and say how busy they are.
 
-        A pod is as busy as was measured on its node, else, or where it came since, as the function's other pods,
-        else `IDLE`; where nothing is measured at all (None), always busy.
+        A pod is as busy as was measured on its node, else, or where it came since, as the function's other pods;
+        else, where it came since, as the function was on nodes that it has left; else `IDLE`. Where nothing is
+        measured at all (None), always busy.
         """
         placed = np.flatnonzero((self.node >= 0) & (self.function >= 0))
         cell = self.function[placed].astype(np.int64) * max(nodes, 1) + self.node[placed]
@@ -250,7 +251,13 @@ def _busy(function: Rows, node: Rows, pods: Ids, fresh: Ids, nodes: int, busynes
     running = np.bincount(function, measured, size)
     holding = np.bincount(function, np.where(there, pods - fresh, 0), size)
     each = np.divide(running, holding, out=np.full(size, IDLE), where=holding > 0)[function]
-    busy: Floats = np.where(there, measured + each * fresh, each * pods)
+    left = np.bincount(of, busyness.running, size)[:size], np.bincount(of, minlength=size)[:size]
+    usual = np.divide(*left, out=np.full(size, IDLE), where=left[1] > 0)[function]
+    busy: Floats = np.where(
+        holding[function] > 0,
+        np.where(there, measured + each * fresh, each * pods),
+        IDLE * (pods - fresh) + usual * fresh,
+    )
     return busy
 
 

@@ -138,6 +138,14 @@ def test_pods_that_came_after_the_measurement_are_as_busy_as_the_others():
     ) == pytest.approx({("A", "f"): 0.3, ("B", "f"): 1.5, ("C", "f"): 0.3})
 
 
+def test_the_first_pod_that_comes_again_is_as_busy_as_its_function_was_where_it_left():
+    """One that was there all along and was not called is idle, however busy those were that left."""
+    came = running("f", "A", age=timedelta(minutes=1))
+    world = World([node("A"), node("B"), node("C")], pods=[came], busy={("B", "f"): 0.8, ("C", "f"): 0.4})
+    assert busy(world.view()) == pytest.approx({("A", "f"): 0.6})
+    assert busy(replace(world, pods=[running("f", "A")]).view()) == pytest.approx({("A", "f"): IDLE})
+
+
 def test_reserved_pods_are_as_busy_as_the_others_and_hold_room():
     reserved = tuple(Reservation(f"d{each}", "A", "f", {"cpu": 1.0, "pods": 1.0}) for each in range(2))
     world = World([node("A")], pods=[running("f", "A")], busy={("A", "f"): 0.5}, reservations=reserved)
