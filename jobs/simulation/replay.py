@@ -26,10 +26,14 @@ _DUST = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What was measured since the last time, as the means of the time between: *use* and *deviation* (K, 2) of CPU
-    (cores) and memory (bytes) on the nodes, *busy* (P,) runs at once in each pod, NaN of a pod that is too new."""
+    """What was measured *at* a time since the last one, as the means of the *lasted* seconds between.
+
+    *use* and *deviation* (K, 2) are of CPU (cores) and memory (bytes) on the nodes, *busy* (P,) the runs at once in
+    each pod, NaN of a pod that is too new.
+    """
 
     at: float
+    lasted: float
     use: Floats
     deviation: Floats
     busy: Floats
@@ -224,4 +228,4 @@ class _Meter:
         self._seconds, self._squares = state.use_seconds.copy(), state.use_squares.copy()
         self._busy, self._there = state.busy.copy(), node >= 0
         self._last, self.due = at, at + self._step
-        return Measured(at, use, np.sqrt(np.maximum(squares - use**2, 0.0)), busy)
+        return Measured(at, gone, use, np.sqrt(np.maximum(squares - use**2, 0.0)), busy)

@@ -6,6 +6,7 @@ known of pairs and profiles stays what was known before the replay. Medians on s
 they were measured in another company.
 """
 
+from collections import deque
 from dataclasses import replace
 from datetime import timedelta
 
@@ -27,6 +28,8 @@ from rules.running import Busyness
 from rules.view import View, learn, view_of
 
 _NAMESPACE = "default"
+#: Seconds over which the service knows how busy functions are.
+_HOUR = 3600.0
 
 
 class Advised(LeastLoaded):
@@ -46,7 +49,7 @@ class Advised(LeastLoaded):
         self._came: dict[int, None] = {}
         self._gone: list[Pod] = []
         self._view = self._anew(0.0, np.full(len(world.pods), np.nan))
-        self._measured_at = 0.0
+        self._hour: deque[Measured] = deque()
 
     def choose(self, pod: int, fits: Bools, at: float, /) -> int:
         view, record = self._current(at), self._record(pod, "")
@@ -77,7 +80,24 @@ class Advised(LeastLoaded):
 
     def measured(self, now: Measured, /) -> None:
         self._came, self._gone = {}, []
-        self._view = self._anew(now.at, now.busy, now.use)
+        self._view = self._anew(now.at, self._busy(now), now.use)
+
+    def _busy(self, now: Measured) -> Floats:
+        """Return how many runs each pod (P,) served at once in the last hour, as the service knows it, NaN of one
+        that is too new."""
+        self._hour.append(now)
+        while self._hour[0].at <= now.at - _HOUR:
+            self._hour.popleft()
+        served = np.array([each.busy * each.lasted for each in self._hour])
+        lasted = np.array([each.lasted for each in self._hour])
+        there = np.isfinite(served)
+        found: Floats = np.divide(
+            np.where(there, served, 0.0).sum(axis=0),
+            lasted @ there,
+            out=np.full(served.shape[1], np.nan),
+            where=there.any(axis=0),
+        )
+        return found
 
     def _record(self, pod: int, node: str) -> Pod:
         world = self._cluster.world

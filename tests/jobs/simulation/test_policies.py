@@ -13,7 +13,7 @@ from featurestore.snapshot import TABLES, Snapshot
 from jobs.simulation.outcome import outcome
 from jobs.simulation.policies.load_variation import score
 from jobs.simulation.policies.table import POLICIES
-from jobs.simulation.replay import replay
+from jobs.simulation.replay import Cluster, Measured, replay
 from jobs.simulation.world import Nodes, Pods, World, by_victim, hardware
 from rules.policy import Policy
 
@@ -237,3 +237,21 @@ def test_advice_is_asked_of_the_rules_themselves(monkeypatch):
     monkeypatch.setattr(advised, "answer", answer)
     replay(THREE, partial(advised.Advised, policy=Policy(mode="prefer")))
     assert asked == ["guest/c", "guest/a", "guest/b"]
+
+
+def test_who_was_busy_in_the_last_hour_and_rests_for_a_moment_counts_as_busy():
+    """Over the hour the pod on the first node ran .5 at once, that on the second .2; of the last minutes, 0 and .2.
+
+    An hour later the first one's work is forgotten.
+    """
+    given = world([(0, 0, np.inf, 0.5, 0), (0, 0, np.inf, 0.5, 1), (1, 9, np.inf, 0.5, 0)], [(0, 1, 1)], SLOWS)
+    cluster = Cluster(given, np.arange(2), np.tile([0.5, 0.0, 1.0], (2, 1)), np.array([0, 1, -1]), [{}, {}, {}])
+    policy = POLICIES["advised"](Policy(mode="prefer"))(cluster)
+    for pod in (0, 1):
+        policy.came(pod, pod)
+    nothing = np.zeros((2, 2))
+    for at, first in ((300.0, 1.0), (600.0, 0.0)):
+        policy.measured(Measured(at, 300.0, nothing, nothing, np.array([first, 0.2, np.nan])))
+    assert policy.choose(2, np.ones(2, np.bool_), 600.0) == 1
+    policy.measured(Measured(3900.0, 3300.0, nothing, nothing, np.array([0.0, 0.2, np.nan])))
+    assert policy.choose(2, np.ones(2, np.bool_), 3900.0) == 0
