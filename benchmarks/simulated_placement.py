@@ -22,8 +22,9 @@ from benchmarks.figures import Figure, table
 from jobs import config, importing, simulating
 from jobs.simulation.outcome import Outcome
 
-#: Nothing was tuned on these.
-SEEDS = tuple(range(95_101, 95_111))
+#: Nothing was tuned on these, and nobody looked at them before they were fixed here. 95,101 to 95,110 were reported
+#: once; 71,001 to 71,014 are for tuning.
+SEEDS = tuple(range(95_201, 95_211))
 SETTING = simulator.Setting(activations=20_000, busy=1.2, renewed=0.0)
 #: Episodes of each of the two stretches.
 EPISODES = 8
