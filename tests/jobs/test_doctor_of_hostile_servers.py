@@ -199,19 +199,23 @@ def test_each_source_that_misbehaves_costs_one_finding_with_its_remedy(
 
 
 @pytest.mark.parametrize(
-    ("days", "said", "fix"),
-    [(-1, "certificate has expired", "renewed"), (9, "self-signed certificate", "authority")],
+    ("days", "host", "known", "said", "fix"),
+    [
+        (-1, "127.0.0.1", True, "certificate has expired", "renewed"),
+        (9, "127.0.0.1", False, "self-signed certificate", "authority"),
+        (9, "localhost", True, "certificate is not valid for 'localhost'", "give the address that"),
+    ],
 )
 def test_what_is_wrong_with_a_certificate_is_told_with_its_remedy(
-    days: int, said: str, fix: str, tmp_path: Path
+    days: int, host: str, known: bool, said: str, fix: str, tmp_path: Path
 ) -> None:
     file = _certificate(tmp_path / "server.pem", timedelta(days=days))
     with _serving(_page, file) as url:
-        found = _examined(tmp_path, url, trusted=file if days < 0 else None)
+        found = _examined(tmp_path, url.replace("127.0.0.1", host), trusted=file if known else None)
     assert set(found) == set(SOURCES)
     for source, ones in found.items():
         [one] = ones
         assert (one.verdict, one.check) == ("failed", "reach"), one
         assert said in one.said
         assert fix in one.fix
-        assert ("kubeconfig" in one.fix) == (source == "kubernetes" and days > 0)
+        assert ("kubeconfig" in one.fix) == (source == "kubernetes" and not known)
