@@ -18,7 +18,7 @@ from pipeline.errors import BadInput
 #: The word that stands for the newest model, and for going on by itself.
 NEWEST = "newest"
 
-#: What a list tells of a model, in order.
+#: What a list tells of a model, in order; the distances are those of the fold to its full fit, in standard errors.
 COLUMNS = (
     *("number", "model", "answers", "created", "window_start", "window_end", "code_version", "reason"),
     *(
@@ -30,6 +30,8 @@ COLUMNS = (
         "unknown",
         "shared_cause",
         "holdout",
+        "distance_typical",
+        "distance_largest",
         "cluster",
     ),
 )
@@ -54,6 +56,7 @@ def listed(store: Store, clusters: Sequence[str]) -> list[dict[str, Any]]:
 
 def _row(model: Model) -> dict[str, Any]:
     pairs: Mapping[str, int] = model.metrics.get("pairs", {})
+    distance: Mapping[str, float] = model.metrics.get("distance", {})
     told = {name: getattr(model, name) for name in COLUMNS if name in Model.__dataclass_fields__}
     return {
         **told,
@@ -61,6 +64,7 @@ def _row(model: Model) -> dict[str, Any]:
         **{name: model.metrics.get(name) for name in ("activations", "evidence", "functions")},
         **{name: pairs.get(name, 0) for name in _STATUSES},
         "holdout": model.metrics.get("holdout", {}).get("verdict", ""),
+        **{f"distance_{name}": distance.get(name) for name in ("typical", "largest")},
     }
 
 

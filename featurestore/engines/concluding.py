@@ -130,7 +130,7 @@ def _strayed(before: State | None, begun: Begun, state: State) -> dict[str, floa
     found = []
     for victim, block in before.current.items():
         name = before.head.names[victim]
-        if name not in place or victim not in before.points:
+        if name not in place or victim not in before.points or block.information <= 0:
             continue
         old = solution.solve(block, before.points[victim], len(before.head.names))
         now = np.array([place.get(before.head.names[code], -1) for code in old.met.tolist()], np.int64)

@@ -43,7 +43,7 @@ def recall(state: State | None, runs: Runs, since: int, memory: float) -> tuple[
         if step.until <= since or step.since < step.until:
             kept.append(step)
             since = max(since, step.until)
-    aged = {victim: block for victim, block in folded(state.aged, kept, memory).items() if len(block.columns)}
+    aged = {victim: block for victim, block in folded(state.aged, kept, memory).items() if block.information > 0}
     points = {victim: state.points[victim] for victim in aged if victim in state.points}
     used = {code for victim, block in aged.items() for code in (victim, *block.met.tolist(), *block.columns.tolist())}
     names = distinct(pa.chunked_array([runs.functions]), _chosen(state.head.names, sorted(used)))

@@ -31,9 +31,13 @@ _UNIQUE = ("activation_id",)
 _UNUSED = ("kind", "caused_by", "wait_ms", "concurrency")
 
 
-def newest(con: DuckDBPyConnection, cluster: str) -> datetime | None:
-    """Return the newest start of an activation of *cluster*, or None where there is none."""
-    row = con.execute('SELECT max("start") FROM activations WHERE cluster = ?', [cluster]).fetchone()
+def newest(con: DuckDBPyConnection, cluster: str, now: datetime) -> datetime | None:
+    """Return the newest start up to *now* of an activation of *cluster*, or None where there is none.
+
+    A record of a clock that is years ahead must not hide a history that ended long ago.
+    """
+    told = 'SELECT max("start") FROM activations WHERE cluster = ? AND "start" <= ?'
+    row = con.execute(told, [cluster, now]).fetchone()
     return row[0].astimezone(UTC) if row is not None and row[0] is not None else None
 
 
@@ -45,7 +49,7 @@ def oldest(con: DuckDBPyConnection, cluster: str) -> datetime | None:
 
 def window(con: DuckDBPyConnection, cluster: str, now: datetime, span: timedelta) -> Window:
     """Return the last *span* up to *now*, or up to the newest activation of a history that ended before that."""
-    last = newest(con, cluster)
+    last = newest(con, cluster, now)
     until = now if last is None or last >= now - span else last + timedelta(seconds=1)
     return Window(until - span, until)
 

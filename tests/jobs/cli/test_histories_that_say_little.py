@@ -48,6 +48,14 @@ def _history(functions: int = 4, runs: int = 400, nodes: int = 3, seed: int = 4)
     return rows
 
 
+def _run_in_2099() -> Row:
+    return _history(functions=1, runs=1)[0] | {
+        "activation_id": "z",
+        "start": 4_070_908_800_000,
+        "end": 4_070_908_801_000,
+    }
+
+
 def _of(rows: Sequence[Row], function: str, **changes: Any) -> list[Row]:
     """The rows, those of *function* with *changes*."""
     return [row | changes if row["function"] == function else row for row in rows]
@@ -142,6 +150,7 @@ KINDS: Mapping[str, Kind] = {
     "negative waits": Kind(lambda: [row | {"wait_ms": -40} for row in _history()], _nothing),
     "identical pairs": Kind(_identical, _nothing),
     "a thousand functions, nine hundred ran once": Kind(_rare, _is_rare),
+    "a clock decades ahead": Kind(lambda: [*_history(), _run_in_2099()], _nothing),
     "a run": Kind(lambda: _history(functions=1, runs=1), said="only one function ran"),
 }
 

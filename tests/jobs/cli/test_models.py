@@ -55,6 +55,8 @@ def saved(store, number, *, cluster="c1", slowdown=0.5):
     }  # fmt: skip
     created = NOW + dt.timedelta(hours=number)
     metrics = {"activations": 100 * number, "evidence": 90 * number, "functions": 2, "pairs": {"observed": 1}}
+    if number > 1:  # the first found no pair to compare
+        metrics["distance"] = {"typical": 0.3, "largest": 1.25, "before": 2.0}
     model = Model(f"m{number}", cluster, created, NOW, created, "1.2", "newer history", True, metrics)
     tables = {"pairs": pa.Table.from_pylist([pair], schema=schema("pairs"))}
     store.write(lambda con: models.save(con, model, tables))
@@ -81,6 +83,8 @@ def test_a_list_tells_what_each_model_was_made_of_the_newest_first(home, store, 
     assert (newest["reason"], newest["evidence"], newest["observed"], newest["unknown"]) == (
         "newer history", "180", "1", "0",
     )  # fmt: skip
+    assert (newest["distance_typical"], newest["distance_largest"]) == ("0.3", "1.25")
+    assert (older["distance_typical"], older["distance_largest"]) == ("", "")
     assert list(newest)[-1] == "cluster"
     assert run(home, "--list") == 0
     assert "m1" in capsys.readouterr().out
