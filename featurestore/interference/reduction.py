@@ -15,9 +15,9 @@ import numpy as np
 from featurestore.compiled import compiled
 from featurestore.interference import controls
 from featurestore.interference.blocks import Block, Linearisation, valued
+from featurestore.interference.cholesky import inverted
 from featurestore.interference.concurrency import Concurrency
 from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign
-from featurestore.interference.gaussian import inverse
 
 #: Standard deviation of a block's own level: wide, since load and inputs change over a day. A tight one would read
 #: what differs between days as slowdowns.
@@ -63,29 +63,22 @@ def reduce(
     exposure, load = _exposures(rows, day.indptr, at[place], day.values, len(columns))
     known = controls.build(day, rows, load, columns, concurrency, options)
     kept = known.values.shape[1] - len(known.placebo)
-    own, penalty = _passing(known, kept)
-
-    believed = valued(point.columns, point.slowdown, columns, 0.0)
-    stretched = 1.0 + believed * (np.maximum(0.0, 1.0 - exposure) if options.stretch else 0.0)
-    total = 1.0 + (exposure * believed / stretched).sum(axis=1)
-    slope = exposure / stretched**2 / total[:, None]
     types, place = np.unique(day.node_type[rows], return_inverse=True)
     base = point.base[np.searchsorted(point.types, types)][place]
-    y = np.log(np.maximum(day.execution[rows], controls.HALF_MILLISECOND))
-    residual = y - base - np.log(total) - controls.crowded(known, point.crowd)
     cold = day.cold[rows]
-    weight = _weights(residual, cold, options.huber * point.noise) / point.noise**2
-
-    lasting = np.concatenate([np.eye(len(types))[place], slope, known.values[:, kept:]], axis=1)
-    target = residual + base + slope @ believed
-    every, k = np.concatenate([lasting, own], axis=1), lasting.shape[1]
-    leaned = every.T @ (weight * target)
-    every *= np.sqrt(weight)[:, None]
-    product = every.T @ every
-    cross = product[:k, k:]
-    inner = inverse(product[k:, k:] + np.diag(penalty))
-    gram = product[:k, :k] - cross @ inner @ cross.T
-    pull = leaned[:k] - cross @ (inner @ leaned[k:])
+    gram, pull, residual, weight, squares = _equations(
+        exposure,
+        valued(point.columns, point.slowdown, columns, 0.0),
+        options.stretch,
+        base,
+        place,
+        np.log(np.maximum(day.execution[rows], controls.HALF_MILLISECOND)) - controls.crowded(known, point.crowd),
+        cold,
+        np.ascontiguousarray(known.values),
+        (len(types), kept),
+        _passing(known, kept),
+        (options.huber * point.noise, point.noise),
+    )
     m = len(columns)
     at = np.concatenate([np.arange(len(types) + m), len(types) + m + np.searchsorted(columns, known.placebo)])
     whole, pulled = np.zeros((len(types) + 2 * m,) * 2), np.zeros(len(types) + 2 * m)
@@ -104,7 +97,7 @@ def reduce(
     )
     if ran is None:
         return reduced
-    kernels, shares = _shares(*ran, rows, weight * np.square(slope).sum(axis=1))
+    kernels, shares = _shares(*ran, rows, weight * squares)
     return replace(reduced, kernels=kernels, under=shares * reduced.information)
 
 
@@ -131,21 +124,80 @@ def _shares(names: Sequence[str], code: Ints, rows: Ints, information: Floats) -
     return tuple(name for name, _ in kernels), shares
 
 
+@compiled
+def _equations(
+    exposure: Floats,
+    believed: Floats,
+    stretch: bool,
+    base: Floats,
+    place: Ints,
+    y: Floats,
+    cold: Bools,
+    values: Floats,
+    kinds_kept: tuple[int, int],
+    penalty: Floats,
+    huber_noise: tuple[float, float],
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return gram [k, k] and pull [k] over [types, slowdowns, placebos], all else integrated out, and of each row the
+    residual, the weight, and the sum of its squared slopes.
+
+    *values* are the control columns: first those of the types, which stand at *place* [n] alone, then those of the
+    day, from the second of *kinds_kept* on the placebos.
+    """
+    n, m = exposure.shape
+    kinds, kept = kinds_kept
+    placebos, passing = values.shape[1] - kept, 1 + kept - kinds
+    k = kinds + m + placebos
+    every = np.zeros((n, k + passing))
+    residual, target, squares = np.empty(n), np.empty(n), np.zeros(n)
+    for row in range(n):
+        total = 1.0
+        slope = every[row, kinds : kinds + m]
+        for b in range(m):
+            own = exposure[row, b]
+            by = 1.0 + believed[b] * max(0.0, 1.0 - own) if stretch else 1.0
+            total += own * believed[b] / by
+            slope[b] = own / by / by
+        residual[row] = y[row] - base[row] - np.log(total)
+        target[row] = residual[row] + base[row]
+        for b in range(m):
+            slope[b] /= total
+            target[row] += slope[b] * believed[b]
+            squares[row] += slope[b] ** 2
+        every[row, place[row]] = 1.0
+        every[row, kinds + m : k] = values[row, kept:]
+        every[row, k] = 1.0
+        every[row, k + 1 :] = values[row, kinds:kept]
+    weight = _weights(residual, cold, huber_noise[0]) / huber_noise[1] ** 2
+    leaned = (weight * target) @ every
+    for row in range(n):
+        every[row] *= np.sqrt(weight[row])
+    product = every.T @ every
+    factor, _ = inverted(np.ascontiguousarray(product[k:, k:]), penalty)
+    half = np.ascontiguousarray(product[:k, k:]) @ factor
+    gram = product[:k, :k] - half @ half.T
+    pull = leaned[:k] - half @ (np.ascontiguousarray(factor.T) @ leaned[k:])
+    return gram, pull, residual, weight, squares
+
+
+@compiled
 def _weights(residual: Floats, cold: Bools, limit: float) -> Floats:
     """Return Huber's weights [n] of residuals about the medians of cold and of warm runs: a block has its own level,
     and so have cold starts."""
-    centred = residual.copy()
-    for kind in (cold, ~cold):
-        if kind.any():
-            centred[kind] -= np.median(residual[kind])
-    return np.minimum(1.0, limit / np.maximum(np.abs(centred), 1e-300))
+    middle = np.zeros(2)
+    for kind in range(2):
+        own = residual[cold == (kind == 1)]
+        if len(own):
+            middle[kind] = np.median(own)
+    found = np.empty(len(residual))
+    for row in range(len(residual)):
+        centred = residual[row] - middle[1 if cold[row] else 0]
+        found[row] = min(1.0, limit / max(abs(centred), 1e-300))
+    return found
 
 
-def _passing(known: controls.Controls, kept: int) -> tuple[Floats, Floats]:
-    """Return the columns of the day alone and the penalty of each: its level, and all controls but node types and
-    placebos."""
-    columns = np.arange(len(known.types), kept)
-    group = known.group[columns]
+def _passing(known: controls.Controls, kept: int) -> Floats:
+    """Return the penalties of what belongs to the day alone: its level, and all controls but types and placebos."""
+    group = known.group[len(known.types) : kept]
     precision = np.where(group == 0, 1e-2, 1.0 / np.square(np.minimum(known.sd[group], 1e3)))
-    level = np.ones((len(known.values), 1))
-    return np.concatenate([level, known.values[:, columns]], axis=1), np.append(_LEVEL_SD**-2.0, precision)
+    return np.append(_LEVEL_SD**-2.0, precision)
