@@ -6,7 +6,7 @@ import numpy as np
 
 from featurestore.interference import controls
 from featurestore.interference.blocks import NO_CODES, Block, Linearisation, valued
-from featurestore.interference.evidence import Bools, Floats, Options, Told, VictimFit, told
+from featurestore.interference.evidence import SURE, Bools, Floats, Options, Told, VictimFit, told
 from featurestore.interference.gaussian import inverse
 
 #: Beliefs about what lasts, so weak that only coefficients without any evidence feel them.
@@ -92,7 +92,7 @@ def solve(state: Block, point: Linearisation, functions: int, options: Options |
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     se = deviation[kinds : kinds + m] * widening
     enough = valued(state.met, state.overlaps, state.columns, 0.0) >= options.column_overlaps
-    sure = enough & (se < 0.9 * options.prior_sd)
+    sure = enough & (se < SURE * options.prior_sd)
     shown = np.diag(state.gram)[kinds + m :] > 0
     own = np.flatnonzero(enough)
     growth = (1.0 + slowdown[own]) / widening[own]

@@ -30,7 +30,7 @@ from scipy import sparse
 
 from featurestore.interference import controls as control
 from featurestore.interference.concurrency import Concurrency
-from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign, VictimFit
+from featurestore.interference.evidence import SURE, Floats, Ints, Options, VictimDesign, VictimFit
 from featurestore.interference.regression import Problem, fit
 
 __all__ = ["Options", "VictimDesign", "VictimFit", "fit_victim", "overlaps"]
@@ -86,7 +86,7 @@ def fit_victim(
     se = np.sqrt(np.diag(found.covariance)[q : q + m] * wider)
     growth = (1.0 + found.slowdown[:m]) / np.sqrt(wider)
     information = np.diag(found.precision)[:m]
-    sure = (se < min(_WIDEST, 0.9 * options.prior_sd)) & (information > 0)
+    sure = (se < min(_WIDEST, SURE * options.prior_sd)) & (information > 0)
     fitted = _nothing(design, "", len(rows), effective, met)
     fitted.slowdown[columns] = np.where(sure, found.slowdown[:m], np.nan)
     fitted.se[columns] = np.where(sure, se, np.nan)

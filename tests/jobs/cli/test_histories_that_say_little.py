@@ -98,6 +98,21 @@ def _identical() -> list[Row]:
     return rows
 
 
+def _inside() -> list[Row]:
+    """Each run of f0 is within one of f1, on one of two nodes; both differ in length from run to run."""
+    draw, rows = np.random.default_rng(5), []
+    for number, (inner, outer) in enumerate(
+        zip(draw.integers(300, 360, 600), draw.integers(900, 1100, 600), strict=True)
+    ):
+        for name, start, lasts in (("f1", 0, outer), ("f0", 200, inner)):
+            begin = BEGIN_MS + 2000 * number + start
+            rows.append(_history(functions=1, runs=1)[0] | {
+                "activation_id": f"{name}-{number}", "function": f"ns/{name}", "start": begin,
+                "end": begin + int(lasts), "node": f"node-{number % 2}", "node_type": "small",
+            })  # fmt: skip
+    return rows
+
+
 def _rare() -> list[Row]:
     rows = _history(functions=100, runs=30, nodes=10)
     span = max(row["start"] for row in rows) - BEGIN_MS
@@ -136,6 +151,7 @@ KINDS: Mapping[str, Kind] = {
         _nothing,
         missing="never ran without ns/f1",
     ),
+    "f0 always wholly beside f1": Kind(_inside, _victim("ns/f0"), missing="never ran without ns/f1"),
     "all cold": Kind(lambda: [row | {"init_ms": 300, "end": row["end"] + 300} for row in _history()], _nothing),
     "f0 always fails": Kind(lambda: _of(_history(), "ns/f0", status_code=1), _victim("ns/f0"), missing="0 runs"),
     "all fail": Kind(lambda: [row | {"status_code": 2} for row in _history()], said="no successful activation"),
