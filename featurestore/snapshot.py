@@ -70,6 +70,12 @@ TABLES: Mapping[str, pa.Schema] = {
         p50_ms=pa.float64(),
         p95_ms=pa.float64(),
     ),
+    "base_times": schema(  # the time alone by node type, as the fit found it: company and load taken out
+        cluster=_TEXT,
+        function=_TEXT,
+        node_type=_TEXT,
+        base_ms=pa.float64(),
+    ),
     "company": schema(  # medians by the company that runs had: `featurestore.company`
         cluster=_TEXT,
         function=_TEXT,

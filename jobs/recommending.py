@@ -52,7 +52,7 @@ def answer(
     manifest = given.manifest if isinstance(given, Wanted) else given
     record = objects.pod_of(manifest.pod)
     labels, prefix = policy.function_labels, policy.label_prefix
-    view = prepare(snapshot, cluster, at, function_labels=labels, label_prefix=prefix)
+    view = prepare(snapshot, cluster, at, function_labels=labels, label_prefix=prefix, overwritten=policy.overwrites)
     view = replace(view, hosts=hosts or {})
     where = namespace or manifest.namespace
     request = from_pod(manifest.pod, record, view, namespace=where, cluster=cluster, policy=policy)

@@ -1,7 +1,7 @@
 """Whose a running pod is: the function that its labels or its name speak of."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from pipeline.mangling import Index
@@ -19,11 +19,24 @@ def prewarm(name: str) -> bool:
     return _PREWARM.fullmatch(name) is not None
 
 
+#: Whether pods of a namespace, with this annotation of a mode, get their own labels overwritten as they are created.
+Overwritten = Callable[[str, str | None], bool]
+
+
 class Owners:
-    """Answers for pods of one cluster, from the functions *known* there."""
+    """Answers for pods of one cluster, from the functions *known* there.
+
+    One's own labels are believed only of pods in which they are *overwritten*: elsewhere anybody may have written
+    them.
+    """
 
     def __init__(
-        self, index: Index, known: Collection[str], function_labels: tuple[str, str], label_prefix: str
+        self,
+        index: Index,
+        known: Collection[str],
+        function_labels: tuple[str, str],
+        label_prefix: str,
+        overwritten: Overwritten,
     ) -> None:
         by_action: dict[str, list[str]] = {}
         for function in known:
@@ -32,19 +45,23 @@ class Owners:
         self._by_value = alone | {label_value(function): function for function in known}
         self._index = index
         self._namespace, self._action = function_labels
-        self._own, self._decision = f"{label_prefix}/function", f"{label_prefix}/decision"
+        self._own, self._decision, self._mode = (
+            f"{label_prefix}/{name}" for name in ("function", "decision", "mode")
+        )
+        self._overwritten = overwritten
         self._labelled: dict[tuple[str, str], str] = {}
 
     def function_of(self, pod: Pod) -> str:
         """Return the function that `labelled` says, else an unambiguous pod name; "" where nothing tells."""
-        said = self.labelled(pod.labels)
+        said = self.labelled(pod.labels, pod.namespace, pod.annotations.get(self._mode))
         return (self._index.of_pod(pod.name) or "") if said is None else said
 
-    def labelled(self, labels: Labels) -> str | None:
+    def labelled(self, labels: Labels, namespace: str, mode: str | None = None) -> str | None:
         """Return the function that OpenWhisk's labels say, else one's own label; None where there is neither.
 
-        A label that names the bare action speaks of the one function with that action, else of a function of that
-        very name. "" where one's own label stands for a name that is not known.
+        *namespace* and the annotated *mode* are the pod's. A label that names the bare action speaks of the one
+        function with that action, else of a function of that very name. "" where one's own label stands for a name
+        that is not known.
         """
         action = labels.get(self._action)
         if action:
@@ -55,7 +72,7 @@ class Owners:
                 if len(self._labelled) < _ROOM:
                     self._labelled[said] = function
             return function
-        if self._own in labels:
+        if self._own in labels and self._overwritten(namespace, mode):
             value = labels[self._own]
             return self._by_value.get(value) or ("" if _HASHED.fullmatch(value) else value)
         return None

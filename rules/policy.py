@@ -49,6 +49,10 @@ class Policy:
                 return mode
         return self.namespaces.get(namespace, self.mode)
 
+    def overwrites(self, namespace: str, annotation: str | None) -> bool:
+        """Whether own labels of new pods are overwritten there: not where pods are only observed, or left alone."""
+        return namespace not in self.excluded_namespaces and self.mode_of(namespace, annotation) != "observe"
+
     def own(self, name: str) -> str:
         """Return the product's own label or annotation key for *name*."""
         return f"{self.label_prefix}/{name}"

@@ -14,6 +14,7 @@ from featurestore.snapshot import Snapshot
 from featurestore.snapshot import rows as rows_of
 from pipeline.mangling import Index
 from pipeline.records import Node, Taint, Workflow
+from rules.bases import Bases, drawn
 from rules.candidates import Ids
 from rules.functions import (
     LEVELS,
@@ -85,8 +86,8 @@ def used(table: pa.Table) -> dict[str, tuple[float, float]]:
     return dict(zip(table["node"].to_pylist(), zip(cores, memory, strict=True), strict=True))
 
 
-def owned(table: pa.Table, labelled: Callable[[Mapping[str, str]], str | None]) -> pa.Table:
-    """Return placements, those without a function with the one that their labels say.
+def owned(table: pa.Table, labelled: Callable[[Mapping[str, str], str], str | None]) -> pa.Table:
+    """Return placements, those without a function with the one that their labels say, in their namespace.
 
     The history knows pods by OpenWhisk's labels and by name; one's own label may be all that a pod carries yet.
     """
@@ -94,12 +95,19 @@ def owned(table: pa.Table, labelled: Callable[[Mapping[str, str]], str | None]) 
     if not pc.any(nameless).as_py():
         return table
     said, codes = _encoded(table["labels"])
-    carried = {int(code) for code in np.unique(codes[nameless.to_numpy()])}
-    names = [
-        (labelled(_LABELS.decode(each or "{}")) or "") if code in carried else "" for code, each in enumerate(said)
-    ]
-    by_label = pa.array(names, pa.string()).take(pa.array(codes))
-    functions = pc.if_else(nameless, by_label, table["function"].cast(pa.string()))
+    namespaces, where = _encoded(table["namespace"])
+    row = np.flatnonzero(nameless.to_numpy())
+    carried, cell = np.unique(codes[row].astype(np.int64) * len(namespaces) + where[row], return_inverse=True)
+    names = np.array(
+        [
+            labelled(_LABELS.decode(said[label] or "{}"), namespaces[namespace] or "") or ""
+            for label, namespace in zip(*(each.tolist() for each in np.divmod(carried, len(namespaces))), strict=True)
+        ],
+        dtype=np.object_,
+    )
+    found = np.full(len(table), "", dtype=np.object_)
+    found[row] = names[cell]
+    functions = pc.if_else(nameless, pa.array(found, pa.string()), table["function"].cast(pa.string()))
     return table.set_column(table.column_names.index("function"), "function", functions)
 
 
@@ -166,7 +174,7 @@ def function_names(tables: Mapping[str, pa.Table]) -> set[str]:
     """Return every function that any table speaks of."""
     places = (
         ("functions", "function"), ("pairs", "victim"), ("pairs", "aggressor"), ("placements", "function"),
-        ("busyness", "function"), ("latencies", "function"),
+        ("busyness", "function"), ("latencies", "function"), ("base_times", "function"),
     )  # fmt: skip
     every = pa.chunked_array([pc.unique(tables[table][column].cast(pa.string())) for table, column in places])
     names = pc.unique(every)
@@ -221,6 +229,25 @@ def latencies(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> La
         runs=_counts(table["activations"])[order],
         p50=_numbers(table["p50_ms"])[order],
     )
+
+
+def bases(table: pa.Table, lived: Latencies, functions: Mapping[str, int], nodes: Nodes) -> Bases:
+    """Lay out the times alone, weighed by the runs that *lived* counts on each type; one that is gone has no row."""
+    kinds = len(nodes.types)
+    function = _codes(table["function"], functions)
+    kind = _codes(table["node_type"], {name: number for number, name in enumerate(nodes.types)})
+    alone = _numbers(table["base_ms"])
+    keep = np.flatnonzero((function >= 0) & (kind >= 0) & (alone > 0))
+    order = keep[np.argsort(function[keep], kind="stable")]
+    function, kind = function[order], kind[order]
+    of = np.repeat(np.arange(len(lived.start) - 1), np.diff(lived.start))
+    whole = np.flatnonzero((lived.node < 0) & (lived.type_of >= 0))
+    cells, row = np.unique(of[whole] * kinds + lived.type_of[whole], return_inverse=True)
+    counts = np.append(np.bincount(row, lived.runs[whole], len(cells)), 0.0)
+    wanted = function.astype(np.int64) * kinds + kind
+    found = np.searchsorted(cells, wanted)
+    runs = np.where(np.append(cells, -1)[found] == wanted, counts[found], 0.0)
+    return drawn(function, kind, alone[order], runs, len(functions), kinds)
 
 
 def company(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> CompanyMedians:

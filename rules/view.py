@@ -17,11 +17,12 @@ from featurestore.company import of_nodes
 from featurestore.snapshot import Snapshot
 from pipeline.records import Node, Pod, Workflow
 from rules import tables
+from rules.bases import Bases
 from rules.functions import CompanyMedians, Functions, Latencies, Pairs, Rows, with_unlearned
 from rules.hosts.podrules import HostRules
 from rules.memo import Memo
 from rules.nodes import Nodes, columns, with_held
-from rules.owners import Owners
+from rules.owners import Overwritten, Owners
 from rules.running import Busyness, Held, Reservation, Running, Seen, ask
 from rules.standing import Scopes, Standing, scoped, standing
 
@@ -31,6 +32,10 @@ Services = Mapping[tuple[str, str], Mapping[str, str]]
 _WORKFLOW = msgspec.json.Decoder(Workflow)
 _FUNCTION_LABELS = ("openwhisk/namespace", "openwhisk/action")
 _LABEL_PREFIX = "colocation.internal"
+
+
+def _everywhere(namespace: str, mode: str | None) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +76,7 @@ class View:
     pairs: Pairs
     latencies: Latencies
     medians: CompanyMedians
+    bases: Bases
     workflows: Mapping[tuple[str, str], Workflow]
     services: Services
     standing: Standing
@@ -91,9 +97,12 @@ def prepare(
     scopes: Scopes = MappingProxyType({}),
     function_labels: tuple[str, str] = _FUNCTION_LABELS,
     label_prefix: str = _LABEL_PREFIX,
+    overwritten: Overwritten = _everywhere,
 ) -> View:
     """Make the view of *cluster* at *at*; without live *nodes* or *pods* those that the snapshot last saw."""
-    learned = learn(snapshot, cluster, function_labels=function_labels, label_prefix=label_prefix)
+    learned = learn(
+        snapshot, cluster, function_labels=function_labels, label_prefix=label_prefix, overwritten=overwritten
+    )
     return view_of(learned, at, nodes=nodes, pods=pods, reservations=reservations, services=services, scopes=scopes)
 
 
@@ -103,13 +112,16 @@ def learn(
     *,
     function_labels: tuple[str, str] = _FUNCTION_LABELS,
     label_prefix: str = _LABEL_PREFIX,
+    overwritten: Overwritten = _everywhere,
 ) -> Learned:
-    """Lay out what *snapshot* knows of *cluster*; the labels and the prefix are those of `Policy`."""
+    """Lay out what *snapshot* knows of *cluster*; the labels, the prefix and where own labels are overwritten are
+    those of `Policy`.
+    """
     found = tables.of_cluster(snapshot, cluster)
     workflows = _workflows(found["workflows"])
     known = tables.function_names(found)
     functions = tables.functions(found["functions"], known, workflows.values())
-    owners = Owners(functions.mangled, known, function_labels, label_prefix)
+    owners = Owners(functions.mangled, known, function_labels, label_prefix, overwritten)
     found["placements"] = tables.owned(found["placements"], owners.labelled)
     return Learned(
         cluster=cluster,
@@ -154,6 +166,7 @@ def view_of(
     held = seen.held(len(laid))
     running = seen.running(len(laid), len(functions), busyness)
     medians = tables.company(learned.tables["company"], learned.functions.index, laid)
+    latencies = tables.latencies(learned.tables["latencies"], learned.functions.index, laid)
     return View(
         cluster=learned.cluster,
         version=learned.version,
@@ -166,8 +179,9 @@ def view_of(
         running=running,
         busyness=busyness,
         pairs=tables.typed(learned.pairs, laid.types),
-        latencies=tables.latencies(learned.tables["latencies"], learned.functions.index, laid),
+        latencies=latencies,
         medians=medians,
+        bases=tables.bases(learned.tables["base_times"], latencies, learned.functions.index, laid),
         company=company_now(running, functions, medians, len(laid)),
         workflows=learned.workflows,
         services=services,

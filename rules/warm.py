@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rules.affinity import fastest, interference
+from rules.affinity import interference, speed
 from rules.policy import Policy
 from rules.request import Request
 from rules.view import View
@@ -33,5 +33,5 @@ def warm(view: View, policy: Policy, limit: int) -> Iterator[int]:
             importance=int(view.functions.importance[function]),
         )
         interference.learned(request, view, policy)
-        fastest.hardware(function, view)
+        speed.hardware(function, view)
         yield function

@@ -22,6 +22,7 @@ LEARNED: Mapping[str, str] = {
     "pairs": "pairs",
     "functions": "function_profiles",
     "latencies": "latencies",
+    "base_times": "base_times",
     "busyness": "busyness",
     "company": "company",
 }

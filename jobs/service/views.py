@@ -55,8 +55,9 @@ class Views:
         return view
 
     def _learn(self, snapshot: Snapshot, cluster: str) -> Learned:
-        labels, prefix = self._policy.function_labels, self._policy.label_prefix
-        return learn(snapshot, cluster, function_labels=labels, label_prefix=prefix)
+        policy = self._policy
+        labels, prefix = policy.function_labels, policy.label_prefix
+        return learn(snapshot, cluster, function_labels=labels, label_prefix=prefix, overwritten=policy.overwrites)
 
     def _anew(self, learned: Learned, live: Live | None, reserved: dict[str, Reservation], at: datetime) -> View:
         self._pods = live.pods_now() if live is not None else {}

@@ -65,7 +65,8 @@ def world(cluster: str, earlier: Part, later: Part, truth: pa.Table | None = Non
     types = tuple(dict.fromkeys(nodes["node_type"].to_pylist())) or ("",)
     type_of = np.array([types.index(each) for each in nodes["node_type"].to_pylist()], np.int64)
     names_of = tuple(functions.to_pylist())
-    speed = hardware(names_of, types, later.learned.tables["latencies"])
+    apart = _apart(run, slowdowns, size)
+    speed = hardware(run.function, type_of[run.node], apart, (size, len(types)))
     origin = _micros(later.window.since)
     length = (max(_micros(later.window.until), int(run.end.max())) - origin) / _SECOND
     laid = _laid(nodes)
@@ -82,7 +83,7 @@ def world(cluster: str, earlier: Part, later: Part, truth: pa.Table | None = Non
             function=run.function,
             pod=kept[there.served],
             arrival=(run.start - origin) / _SECOND,
-            work=_alone(run, type_of, speed, slowdowns, len(node_names)),
+            work=apart / speed[run.function, type_of[run.node]],
             owner=pods.function,
             node_type=type_of,
             speed=speed,
@@ -176,18 +177,17 @@ def _exposure(run: Runs, functions: int) -> Exposure:
     return sweep(run.node.astype(np.int32), run.start, run.end, run.function.astype(np.int32), functions=functions)
 
 
-def _alone(run: Runs, type_of: Ints, speed: Floats, slowdowns: tuple[Ints, Ints, Floats], nodes: int) -> Floats:
-    """Return what each run would have taken alone on its best hardware: its time less what its company explains."""
-    size = len(speed)
-    matrix = sparse.csr_matrix((slowdowns[2], slowdowns[1], slowdowns[0]), shape=(size, size))
-    met = _exposure(run, size)
+def _apart(run: Runs, slowdowns: tuple[Ints, Ints, Floats], functions: int) -> Floats:
+    """Return what each run would have taken there without company: its time less what its company explains."""
+    matrix = sparse.csr_matrix((slowdowns[2], slowdowns[1], slowdowns[0]), shape=(functions, functions))
+    met = _exposure(run, functions)
     victim = np.repeat(run.function[met.rows], np.diff(met.indptr))
     added = np.asarray(matrix[victim, met.indices]).ravel() * met.values if len(met.values) else met.values
     slow = np.ones(len(run.start))
     row = np.repeat(met.rows, np.diff(met.indptr))
     slow += np.bincount(row, added, len(slow))
-    alone: Floats = run.execution / slow / speed[run.function, type_of[run.node]]
-    return alone
+    apart: Floats = run.execution / slow
+    return apart
 
 
 def _appetites(table: pa.Table, functions: pa.Array) -> tuple[Floats, Floats]:
@@ -202,7 +202,7 @@ def _appetites(table: pa.Table, functions: pa.Array) -> tuple[Floats, Floats]:
 
 def _known(cluster: str, part: Part, nodes: pa.Table) -> Snapshot:
     """Return the snapshot that would have been published after *part*, with the nodes as they are."""
-    given = {**part.learned.tables, "nodes": nodes, "workflows": part.tables["workflows"]}
+    given = {**part.learned.details, **part.learned.tables, "nodes": nodes, "workflows": part.tables["workflows"]}
     tables = {}
     for name, schema in TABLES.items():
         rows = given.get(name)

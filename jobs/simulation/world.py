@@ -4,13 +4,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from featurestore.replay.kernel import Floats, Ints, Load
 from featurestore.snapshot import Snapshot
 
 Bools = NDArray[np.bool_]
+
+#: Functions differ in how much longer they take on a type by a standard deviation of some .13 of the log, single
+#: runs of one function by some .45, and two types are compared: so many runs of each say as much of it as all other
+#: functions do.
+_USUAL = 30.0
 
 #: What a pod requests, in the order of the columns.
 RESOURCES = ("cpu", "memory", "pods")
@@ -78,29 +82,27 @@ def by_victim(victim: Ints, aggressor: Ints, slowdown: Floats, functions: int) -
     return first, aggressor[order].astype(np.int64), slowdown[order].astype(np.float64)
 
 
-def hardware(functions: tuple[str, ...], types: tuple[str, ...], latencies: pa.Table) -> Floats:
-    """Return how much longer each function takes on each type than on its fastest (F, T), from its medians there.
+def hardware(function: Ints, kind: Ints, seconds: Floats, shape: tuple[int, int]) -> Floats:
+    """Return how much longer each function takes on each type than on its fastest, of *shape* (F, T).
 
-    Where a function was not seen on a type, the types' usual difference stands in (the median over the functions
-    seen on it); without any, all types are alike.
+    *seconds* is what runs (n,) took less what their company explains, *function* and *kind* say of whom and where;
+    their medians are compared. What the types usually differ by (the median over functions seen on several) stands
+    in where a function was not seen on a type, and counts for as much as `_USUAL` runs there; without any, all types
+    are alike.
     """
-    ratio = np.full((len(functions), len(types)), np.nan)
-    row, column = ({name: i for i, name in enumerate(names)} for names in (functions, types))
-    for each in latencies.to_pylist():
-        f, t = row.get(each["function"], -1), column.get(each["node_type"], -1)
-        if each["node"] == "" and f >= 0 and t >= 0 and each["p50_ms"]:
-            ratio[f, t] = np.log(each["p50_ms"])
-    seen = np.isfinite(ratio)
-    several = seen.sum(axis=1) > 1
-    centred = np.where(seen, ratio, 0.0)
-    centred -= (centred.sum(axis=1) / np.maximum(seen.sum(axis=1), 1))[:, None]
-    usual = np.array(
-        [
-            np.median(centred[seen[:, t] & several, t]) if (seen[:, t] & several).any() else 0.0
-            for t in range(len(types))
-        ]
-    )
-    base = np.where(seen, ratio - usual, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
-    filled = np.where(seen, ratio, base[:, None] + usual)
-    speed: Floats = np.exp(filled - filled.min(axis=1, initial=np.inf)[:, None]) if len(types) else filled
+    cell = function * shape[1] + kind
+    order = np.lexsort((seconds, cell))
+    present, first, count = np.unique(cell[order], return_index=True, return_counts=True)
+    middle = np.log(seconds[order][np.stack((first + (count - 1) // 2, first + count // 2))]).mean(axis=0)
+    level, runs = np.full(shape, np.nan), np.zeros(shape)
+    level.flat[present], runs.flat[present] = middle, count
+    seen = runs > 0
+    kinds = seen.sum(axis=1)
+    apart = level - np.divide(np.nansum(level, axis=1), kinds, out=np.zeros(shape[0]), where=kinds > 0)[:, None]
+    told = seen & (kinds > 1)[:, None]
+    usual = np.array([np.median(apart[told[:, t], t]) if told[:, t].any() else 0.0 for t in range(shape[1])])
+    own = np.where(seen, level - usual, 0.0)
+    mean = np.divide((own * runs).sum(axis=1), runs.sum(axis=1), out=np.zeros(shape[0]), where=kinds > 0)
+    longer = usual + np.where(seen, own - mean[:, None], 0.0) * runs / (runs + _USUAL)
+    speed: Floats = np.exp(longer - longer.min(axis=1, initial=np.inf)[:, None]) if shape[1] else longer
     return speed

@@ -53,7 +53,7 @@ _NOWHERE: Final[tuple[Ids, Floats, Kinds]] = (np.zeros(0, np.int32), np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Times:
+class Times:
     """Times in ms, NaN where nothing is known, and how they are known: by number of node type, and on the nodes *at*
     of their own, in any order, some of them twice."""
 
@@ -73,7 +73,7 @@ class _Times:
 
 _NO_TIMES: Final = np.zeros(0)
 #: Of a function that never ran.
-_UNKNOWN: Final = _Times(_NO_TIMES, np.zeros(0, np.int8), np.zeros(0, np.intp), _NO_TIMES, np.zeros(0, np.int8))
+_UNKNOWN: Final = Times(_NO_TIMES, np.zeros(0, np.int8), np.zeros(0, np.intp), _NO_TIMES, np.zeros(0, np.int8))
 
 
 def fastest(request: Request, view: View, policy: Policy) -> Advice:
@@ -81,7 +81,7 @@ def fastest(request: Request, view: View, policy: Policy) -> Advice:
     if request.function < 0:
         return silent(NAME)
     function, name = request.function, request.function_name
-    base = view.latencies.memo.once(function, lambda: _base(function, view))
+    base = base_of(function, view)
     if base is _UNKNOWN:
         return silent(NAME)
     times = _now(function, base, view)
@@ -98,26 +98,12 @@ def fastest(request: Request, view: View, policy: Policy) -> Advice:
     )
 
 
-def hardware(function: int, view: View) -> Floats:
-    """Return by number of node type how many times longer *function* takes there than on its fastest type.
-
-    A type that it never ran on is taken for its usual one; where nothing is known, all are alike.
-    """
-    return view.latencies.memo.once(("hardware", function), lambda: _hardware(function, view))
+def base_of(function: int, view: View) -> Times:
+    """Return the times of *function* without company, as `_base` finds them."""
+    return view.latencies.memo.once(function, lambda: _base(function, view))
 
 
-def _hardware(function: int, view: View) -> Floats:
-    base = view.latencies.memo.once(function, lambda: _base(function, view))
-    times, kinds = base.by_type, max(len(view.nodes.types), 1)
-    if base is _UNKNOWN or not len(found := times[times == times]):
-        return np.ones(kinds)
-    best, overall = float(found.min()), float(view.functions.p50[function])
-    usual = overall if overall > 0 else float(np.median(found))
-    slower: Floats = np.maximum(np.where(np.isnan(times), usual, times), best) / best
-    return slower
-
-
-def _base(function: int, view: View) -> _Times:
+def _base(function: int, view: View) -> Times:
     """Return the times without company: a median alone comes before any, one on a node before that of its type."""
     lived, medians = view.latencies, view.medians
     by_type = [np.nan] * max(len(view.nodes.types), 1)
@@ -143,7 +129,7 @@ def _base(function: int, view: View) -> _Times:
     if not any(time == time for time in (*by_type, *(median for median, _ in own.values()))):
         return _UNKNOWN
     at = sorted(own)
-    return _Times(
+    return Times(
         np.array(by_type),
         np.array(type_kind, dtype=np.int8),
         np.array(at, dtype=np.intp),
@@ -152,7 +138,7 @@ def _base(function: int, view: View) -> _Times:
     )
 
 
-def _now(function: int, base: _Times, view: View) -> _Times:
+def _now(function: int, base: Times, view: View) -> Times:
     """Return the times beside what runs on each node now."""
     slowed, lost = _slowed(function, view)
     rows = view.medians.of(function)
@@ -177,7 +163,7 @@ def _now(function: int, base: _Times, view: View) -> _Times:
     if met_at.size:
         mine = np.searchsorted(at, met_at)
         own[mine], kinds[mine] = seen, met_kind
-    return _Times(base.by_type, base.type_kind, at, own, kinds)
+    return Times(base.by_type, base.type_kind, at, own, kinds)
 
 
 def _slowed(function: int, view: View) -> tuple[Numbers, Floats]:
@@ -229,7 +215,7 @@ def _grades(times: Floats, best: float, usual: float) -> Scores:
     return graded("speed", best / np.maximum(np.where(np.isnan(times), usual, times), best))
 
 
-def _said(name: str, times: _Times, view: View) -> str:
+def _said(name: str, times: Times, view: View) -> str:
     at = times.at.tolist()
     known = [*zip(times.own.tolist(), at, times.own_kind.tolist(), strict=True)]
     for time, kind, first in zip(

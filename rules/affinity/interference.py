@@ -4,6 +4,9 @@ The cost of a node is the sum over its functions of learned slowdown, times how 
 times how important the one who suffers is (High 1.5, Medium 1, Low .5); a node is graded 1 / (h * (1 + cost)), h how
 many times longer the function takes on the node's type than on its fastest one. Company and hardware both lengthen
 runs: graded one behind the other, a hundredth less of company would outweigh a node of half the speed.
+
+Every run counts alike, by the share that it takes longer: what a run does to a neighbour of shorter runs it does to
+many of these, one after the other, and to one of longer runs only to a part of one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term, silent
-from rules.affinity.fastest import hardware
 from rules.affinity.losses import Sides, met, sides
 from rules.affinity.pods import against
+from rules.affinity.speed import hardware
 from rules.candidates import Candidates, Mask, Scores, Sparse
 from rules.claim import because
 from rules.functions import MEDIUM, Rows
@@ -100,9 +103,21 @@ def _known(request: Request, view: View, policy: Policy) -> Known:
     sure = _sure(view, found, weight, slice(None), policy)
     shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
     wishes = tuple(each.rendered for each in _wishes(request, view, shown, policy))
-    weighed = found.cost * weight
+    weighed = found.cost * weight * _runs(view, found, request.function)
     weighed[suffers][found.other[suffers] == request.function] *= 2.0  # of two pods of one kind each slows the other
     return Known(found, weighed, tuple(shown), wishes)
+
+
+def _runs(view: View, found: Sides, function: int) -> Scores:
+    """Return for each pair how many runs of the victim, one after the other, take as long as one of *function*.
+
+    Where a time is not known they are taken to be alike; one's own runs are the measure.
+    """
+    ratio, causes = np.ones(len(found.rows)), slice(found.suffered, None)
+    own, others = view.functions.p50[function], view.functions.p50[found.other[causes]]
+    if own > 0:
+        np.divide(own, others, out=ratio[causes], where=others > 0)
+    return ratio
 
 
 def _scores(request: Request, view: View, known: Known) -> Sparse:

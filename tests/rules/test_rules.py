@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.records import Taint
+from rules.affinity.speed import hardware
 from rules.scoring import CRITERIA, graded
 from tests.support import scheduling
 from tests.support.manifests import check
@@ -298,6 +299,44 @@ def test_company_and_hardware_count_together_as_the_time_that_a_run_would_take()
     assert names(beside.advise(pod("hello"))) == ["B", "A"]
     slower = replace(TWO, medians={("hello", "t1"): 10.0, ("hello", "t2"): 20.0})
     assert names(slower.advise(pod("hello"))) == ["A", "B"]
+
+
+def test_what_is_done_to_many_short_runs_counts_more_than_what_is_done_to_a_part_of_a_long_one():
+    # While hello runs once, ten runs of quick take .2 longer each, a tenth of one of long takes .5: costs 2 and .05.
+    slowdowns = {("quick", "hello"): 0.2, ("long", "hello"): 0.5}
+    world = World(
+        [node("A"), node("B")],
+        pods=[running("quick", "A"), running("long", "B")],
+        slowdowns={each: {"slowdown": much, "probability": 1.0} for each, much in slowdowns.items()},
+    )
+    assert names(world.advise(pod("hello"))) == ["A", "B"]  # no time is known
+    timed = replace(world, medians={("hello", ""): 100.0, ("quick", ""): 10.0, ("long", ""): 1000.0})
+    answer = timed.advise(pod("hello"))
+    assert names(answer) == ["B", "A"]
+    assert [int(each.score) for each in answer.nodes] == [95, 33]  # 1 / 1.05 and 1 / 3
+
+
+def test_what_a_fit_says_of_hardware_comes_before_medians_in_some_company():
+    # Beside batch hello takes 1.495 times its time alone; by its medians B, by what it takes alone A is the faster.
+    beside = replace(TWO, medians={("hello", "t1"): 10.0, ("hello", "t2"): 14.0})
+    assert names(beside.advise(pod("hello"))) == ["B", "A"]
+    fitted = {(name, kind): alone for name in ("hello", "x", "y") for kind, alone in (("t1", 10.0), ("t2", 16.0))}
+    assert names(replace(beside, alone=fitted).advise(pod("hello"))) == ["A", "B"]
+
+
+def test_a_type_that_a_function_never_ran_on_takes_as_much_longer_as_types_usually_do():
+    fitted = {("x", "t1"): 10.0, ("x", "t2"): 20.0, ("y", "t1"): 5.0, ("y", "t2"): 10.0, ("hello", "t1"): 7.0}
+    view = replace(TWO, alone=fitted, medians=dict.fromkeys(fitted, 1.0)).view()
+    assert view.nodes.types == ("t1", "t2")
+    assert hardware(view.functions.index["hello"], view) == pytest.approx([1.0, 2.0])
+
+
+def test_what_few_runs_say_of_hardware_is_drawn_to_what_types_usually_differ_by():
+    # 100 runs on each type weigh 100 / 130 beside the usual factor of 2: 2 * 4 ** (100 / 130).
+    usual = {(name, kind): alone for name in ("x", "y") for kind, alone in (("t1", 10.0), ("t2", 20.0))}
+    fitted = usual | {("hello", "t1"): 1.0, ("hello", "t2"): 8.0}
+    view = replace(TWO, alone=fitted, medians=dict.fromkeys(fitted, 1.0)).view()
+    assert hardware(view.functions.index["hello"], view) == pytest.approx([1.0, 2.0 * 4.0 ** (100 / 130)])
 
 
 def test_what_is_not_known_to_be_harmless_is_feared_more_than_what_is_known_to_do_little():

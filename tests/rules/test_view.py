@@ -72,6 +72,31 @@ def test_a_snapshot_alone_knows_functions_by_our_own_labels_too():
     assert busy(alone) == busy(world.view()) == expected
 
 
+def test_an_own_label_is_believed_only_where_it_is_overwritten():
+    """Where pods are only observed, and in namespaces left alone, whoever makes a pod may have written it."""
+    policy = Policy(mode="observe", namespaces={"trusted": "prefer", "kube-system": "prefer"})
+    stated = {"colocation.internal/mode": "prefer"}
+    forged = {"colocation.internal/function": "tool"}
+    places = [("A", "ow", {}, {}), ("B", "trusted", {}, {}), ("C", "kube-system", {}, {}), ("D", "ow", stated, {}),
+              ("E", "ow", {}, {"openwhisk/action": "hello"})]  # fmt: skip
+    pods = [
+        msgspec.structs.replace(
+            running("x", where),
+            namespace=namespace,
+            annotations=annotations,
+            labels=forged | labels,
+            name=f"p{where}",
+        )
+        for where, namespace, annotations, labels in places
+    ]
+    world = World([node(name) for name in "ABCDE"], pods=pods, known=("hello", "tool"))
+    live = prepare(world.snapshot(), "c1", NOW, pods=pods, overwritten=policy.overwrites)
+    assert busy(live) == {("B", "tool"): 1.0, ("D", "tool"): 1.0, ("E", "hello"): 1.0}
+    # What the history keeps of a pod has no annotations: a mode that the pod states itself is not known.
+    alone = prepare(world.snapshot(), "c1", NOW, overwritten=policy.overwrites)
+    assert busy(alone) == {("B", "tool"): 1.0, ("E", "hello"): 1.0}
+
+
 def test_a_snapshot_alone_answers_as_the_live_cluster_does():
     one = running("guest/x", "A", 1)
     using_gpu = msgspec.structs.replace(one, requests={**one.requests, "nvidia.com/gpu": 1.0})

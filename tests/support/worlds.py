@@ -84,7 +84,8 @@ class World:
     nodes: list[Node]
     pods: list[Pod] = field(default_factory=list)
     slowdowns: dict[tuple[str, str], float | Mapping[str, Any]] = field(default_factory=dict)
-    medians: dict[tuple[str, str], float] = field(default_factory=dict)  # (function, node type or node) -> ms
+    medians: dict[tuple[str, str], float] = field(default_factory=dict)  # (function, node type or node, or "") -> ms
+    alone: dict[tuple[str, str], float] = field(default_factory=dict)  # (function, node type) -> ms, of the fit
     beside: dict[tuple[str, str, tuple[str, ...]], float] = field(default_factory=dict)  # and company -> ms
     profiles: dict[str, str] = field(default_factory=dict)  # function -> dominant resource
     busy: dict[tuple[str, str], float] = field(default_factory=dict)  # (node, function) -> mean running
@@ -98,7 +99,8 @@ class World:
 
     def snapshot(self) -> Snapshot:
         functions = [
-            _row("functions", function=name, node_type="", activations=100, source="measured")
+            _row("functions", function=name, node_type="", activations=100, source="measured",
+                 p50_ms=self.medians.get((name, "")))
             | ({"dominant": self.profiles[name]} | _levels(self.profiles[name]) if name in self.profiles else {})
             for name in {
                 *self.known,
@@ -106,7 +108,7 @@ class World:
                 *(name for name, _ in self.medians),
                 *(name for name, _, _ in self.beside),
             }
-        ]
+        ]  # fmt: skip
         names = {each.name for each in self.nodes}
         tables: dict[str, list[dict[str, Any]]] = {
             "nodes": [self._node(each) for each in self.nodes],
@@ -115,6 +117,10 @@ class World:
                 _row("latencies", function=name, node_type="" if where in names else where,
                      node=where if where in names else "", activations=100, p50_ms=p50, p95_ms=2 * p50)
                 for (name, where), p50 in self.medians.items()
+            ],
+            "base_times": [
+                _row("base_times", function=name, node_type=kind, base_ms=alone)
+                for (name, kind), alone in self.alone.items()
             ],
             "company": [
                 _row("company", function=name, node_type="" if where in names else where,

@@ -215,13 +215,22 @@ def test_the_score_of_load_variation_risk_balancing():
     assert score(np.array([[12.0, 0.0]]), np.array([[2.0, 0.0]]), np.array([1.0, 0.0]), capacity).tolist() == [40.0]
 
 
-def test_hardware_from_medians_and_the_usual_difference_where_a_type_is_new():
-    rows = [
-        {"function": f, "node_type": t, "node": "", "p50_ms": p50}
-        for f, t, p50 in (("x", "t1", 10.0), ("x", "t2", 20.0), ("y", "t1", 8.0), ("z", "t2", 30.0))
-    ]
-    speed = hardware(("x", "y", "z", "w"), ("t1", "t2"), table("latencies", rows))
-    assert speed == pytest.approx(np.array([[1, 2], [1, 2], [1, 2], [1, 2]]))
+def speeds(shape, *runs):
+    """`hardware` of runs (function, type, seconds)."""
+    function, kind, seconds = (np.array(column) for column in zip(*runs, strict=True))
+    return hardware(function, kind, seconds.astype(np.float64), shape)
+
+
+def test_hardware_from_times_without_company_and_the_usual_difference_where_a_type_is_new():
+    found = speeds((4, 2), (0, 0, 9.0), (0, 0, 11.0), (0, 1, 20.0), (1, 0, 8.0), (2, 1, 30.0))
+    assert found[[0, 1, 2, 3]] == pytest.approx(np.array([[1, np.sqrt(400 / 99)]] * 4))
+
+
+def test_what_few_runs_say_of_hardware_is_drawn_to_the_usual_difference():
+    # Types usually differ by 2; thirty runs of the last say 8, and weigh as much as all others: sqrt(2 * 8).
+    runs = [(f, t, seconds) for f in (0, 1) for t, seconds in ((0, 10.0), (1, 20.0))]
+    runs += [(2, 0, 10.0), (2, 1, 80.0)] * 30
+    assert speeds((3, 2), *runs) == pytest.approx(np.array([[1, 2], [1, 2], [1, 4]]))
 
 
 def test_advice_is_asked_of_the_rules_themselves(monkeypatch):
