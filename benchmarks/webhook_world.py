@@ -36,7 +36,7 @@ def snapshot(nodes: int, pods: int, functions: int, pairs: int, seed: int = 0) -
     """Return a snapshot of so many nodes, running pods, functions and learned pairs (a fifth of them disturbing)."""
     rng = np.random.default_rng(seed)
     names = [f"node-{number:05d}" for number in range(nodes)]
-    known = [function(number) for number in range(functions)]
+    known = sorted(function(number) for number in range(functions))
     allocatable = json.dumps({"cpu": 32.0, "memory": 128.0 * 2**30, "pods": 250.0})
     labels = [
         json.dumps(
@@ -52,6 +52,8 @@ def snapshot(nodes: int, pods: int, functions: int, pairs: int, seed: int = 0) -
     where = rng.integers(0, nodes, pods)
     who = rng.integers(0, functions, pods)
     victim, aggressor = rng.integers(0, functions, pairs), rng.integers(0, functions, pairs)
+    order = np.lexsort((aggressor, victim))  # by name, as learning publishes them
+    victim, aggressor = victim[order], aggressor[order]
     slowdown = np.where(rng.random(pairs) < 0.2, rng.uniform(0.1, 1.0, pairs), rng.normal(0, 0.02, pairs))
     now = datetime.now(UTC)
     tables = {

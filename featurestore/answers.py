@@ -7,11 +7,12 @@ import pyarrow as pa
 
 from featurestore import company as runs_company
 from featurestore import profiles
-from featurestore.columnar import TEXT, TIME, combinations, named, quantiles
+from featurestore.columnar import TEXT, TIME, combinations, named
 from featurestore.exposure.kernels import Floats, Ints
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference.decision import UNKNOWN, PairTable
 from featurestore.profiles import AMOUNTS, RESOURCES, Profiles
+from featurestore.quantiles import quantiles
 from featurestore.runs import Runs
 from featurestore.snapshot import TABLES
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.arrays import Codes, Floats, Ints
 
 Numbers = npt.NDArray[np.uint64]
 

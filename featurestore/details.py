@@ -8,37 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from featurestore.columnar import TEXT, named
+from featurestore.columnar import named
+from featurestore.detailed import DETAILS
 from featurestore.exposure.kernels import Floats, Ints
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference.comparison import compare
 from featurestore.interference.decision import PairTable
 from featurestore.interference.evidence import Told
 from featurestore.runs import Runs
-
-_NUMBER = pa.float64()
-
-#: Every table of details, with its columns in the store's order.
-DETAILS: Mapping[str, pa.Schema] = {
-    "pair_evidence": pa.schema(
-        [
-            *(("victim", TEXT), ("aggressor", TEXT), ("estimate", _NUMBER), ("error", _NUMBER)),
-            *(("inflation", _NUMBER), ("discovered", pa.bool_()), ("placebo", _NUMBER), ("placebo_error", _NUMBER)),
-        ]
-    ),
-    "fits": pa.schema(
-        [("function", TEXT), ("runs", pa.int64()), ("reason", TEXT), ("noise", _NUMBER), ("drift", _NUMBER)]
-    ),
-    "base_times": pa.schema([("function", TEXT), ("node_type", TEXT), ("base_ms", _NUMBER)]),
-    "controls": pa.schema([("function", TEXT), ("control", TEXT), ("moved", _NUMBER)]),
-    "comparisons": pa.schema(
-        [
-            *(("victim", TEXT), ("aggressor", TEXT), ("alone", pa.int64()), ("naive", _NUMBER)),
-            *((f"{part}_part", _NUMBER) for part in ("own", "others", "node_types", "rest")),
-            *(("cold_beside", _NUMBER), ("cold_without", _NUMBER)),
-        ]
-    ),
-}
 
 #: What only a fit over whole runs tells: it stays with the models that are folded from it.
 OF_FULL_FITS = ("controls", "comparisons")
@@ -81,7 +58,7 @@ def fitted(functions: pa.Array, node_types: pa.Array, fits: Sequence[Told], tabl
     base = {
         "function": named(np.array([victim for victim, _, _ in bases], np.int64), functions),
         "node_type": pa.array([kinds[kind] for _, kind, _ in bases], pa.string()),
-        "base_ms": pa.array([1000 * seconds for _, _, seconds in bases], _NUMBER),
+        "base_ms": pa.array([1000 * seconds for _, _, seconds in bases], pa.float64()),
     }
     return {
         "pair_evidence": _table("pair_evidence", evidence),
@@ -120,7 +97,7 @@ def compared(runs: Runs, exposure: Exposure, fits: Sequence[Told]) -> dict[str, 
     controls = {
         "function": named(np.array([victim for victim, _, _ in moved], np.int64), runs.functions),
         "control": pa.array([name for _, name, _ in moved], pa.string()),
-        "moved": pa.array([by for _, _, by in moved], _NUMBER),
+        "moved": pa.array([by for _, _, by in moved], pa.float64()),
     }
     return {"controls": _table("controls", controls), "comparisons": _table("comparisons", pairs)}
 

@@ -16,7 +16,7 @@ _DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a pair; rows are those of the tables of `featurestore.snapshot` and `featurestore.details`.
+    """What is known of a pair; rows are those of the tables of `featurestore.snapshot` and `featurestore.detailed`.
 
     *pair* is the told row, *reverse* that of the other direction. *seen* are rows of `interference.together` with
     their *node_type*; *node_types* and *nodes* (their number) those of the cluster. *details* says whether the

@@ -10,10 +10,11 @@ from scipy import sparse
 
 from featurestore import classes, profiles
 from featurestore.classes import Classes
-from featurestore.columnar import codes, floats, quantiles
+from featurestore.columnar import codes, floats
 from featurestore.exposure.kernels import Floats, Ints
 from featurestore.interference.evidence import Told
 from featurestore.profiles import RESOURCES, Profiles
+from featurestore.quantiles import quantiles
 from featurestore.runs import Runs
 from pipeline.records import Workflow
 

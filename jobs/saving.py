@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from featurestore.details import DETAILS
+from featurestore.detailed import DETAILS
 from featurestore.engines.candidate import Learned
 from featurestore.snapshot import Snapshot
 from featurestore.store import assemble, models, published, queries, states, use

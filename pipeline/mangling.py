@@ -27,8 +27,9 @@ class Index:
 
     def __init__(self, functions: Iterable[str] = (), former: "Index | None" = None) -> None:
         self._known = frozenset(functions)
-        self._by_name: dict[str, frozenset[str]] = {}
-        self._by_label: dict[str, frozenset[str]] = {}
+        # A name alone where one function has it, as nearly all have: a set of one takes two hundred bytes.
+        self._by_name: dict[str, str | frozenset[str]] = {}
+        self._by_label: dict[str, str | frozenset[str]] = {}
         fresh = self._known
         if former is not None:
             self._known |= former._known
@@ -40,7 +41,8 @@ class Index:
             if not action:
                 continue
             short = action.rpartition("/")[2]
-            _add(self._by_label, f"{namespace}/{short}", function)
+            said = f"{namespace}/{short}"
+            _add(self._by_label, function if said == function else said, function)
             # With the package or without it: invokers of either kind are met.
             for spoken in {mangled(action), mangled(short)}:
                 _add(self._by_name, f"{mangled(namespace)}-{spoken}", function)
@@ -57,12 +59,12 @@ class Index:
             return frozenset()
         found: set[str] = set()
         if whole:
-            found |= self._by_name.get(f"{whole[1]}-{whole[2]}", frozenset())
+            found |= _all(self._by_name.get(f"{whole[1]}-{whole[2]}"))
         if len(pod) >= CUT - 1:  # one less where the cut fell behind a dash, which cannot end a name
             for pattern in (_CUT_IN_ACTION, _CUT_IN_NAMESPACE):
                 tail = pattern.fullmatch(pod)
                 if tail:
-                    found.update(*(self._by_name[name] for name in self._beginning_with(tail[1])))
+                    found.update(*(_all(self._by_name[name]) for name in self._beginning_with(tail[1])))
         return frozenset(found)
 
     def of_pod(self, pod: str) -> str | None:
@@ -75,8 +77,8 @@ class Index:
         function = f"{namespace}/{action}"
         if function in self._known:
             return function
-        found = self._by_label.get(function, frozenset())
-        return next(iter(found)) if len(found) == 1 else function
+        found = self._by_label.get(function)
+        return found if isinstance(found, str) else function
 
     def _beginning_with(self, start: str) -> Iterator[str]:
         for position in range(bisect_left(self._sorted, start), len(self._sorted)):
@@ -86,5 +88,13 @@ class Index:
             yield name
 
 
-def _add(index: dict[str, frozenset[str]], spoken: str, function: str) -> None:
-    index[spoken] = index.get(spoken, frozenset()) | {function}
+def _add(index: dict[str, str | frozenset[str]], spoken: str, function: str) -> None:
+    known = _all(index.get(spoken)) | {function}
+    index[spoken] = function if len(known) == 1 else known
+
+
+def _all(found: str | frozenset[str] | None) -> frozenset[str]:
+    """Return the functions that stand for one name."""
+    if found is None:
+        return frozenset()
+    return frozenset((found,)) if isinstance(found, str) else found

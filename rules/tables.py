@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from featurestore.columnar import codes as codes_of
 from featurestore.snapshot import Snapshot
 from featurestore.snapshot import rows as rows_of
 from pipeline.mangling import Index
@@ -46,12 +47,19 @@ _V = TypeVar("_V", bound=np.generic)
 
 
 def of_cluster(snapshot: Snapshot, cluster: str) -> dict[str, pa.Table]:
-    """Return every table's rows of *cluster*."""
-    found = {}
-    for name, table in snapshot.tables.items():
-        column = table["cluster"].cast(pa.string())
-        found[name] = table.filter(pc.equal(column, cluster)) if len(table) else table
-    return found
+    """Return every table's rows of *cluster*, without copying them where they stand together, as they are published.
+
+    What is not copied stays in the snapshot's file, which all processes that answer map.
+    """
+    wanted = pa.array([cluster])
+    return {name: _of(table, codes_of(table["cluster"], wanted) == 0) for name, table in snapshot.tables.items()}
+
+
+def _of(table: pa.Table, mine: npt.NDArray[np.bool_]) -> pa.Table:
+    count = int(np.count_nonzero(mine))
+    first = int(np.argmax(mine)) if count else 0
+    together = bool(mine[first : first + count].all())
+    return table.slice(first, count) if together else table.filter(pa.array(mine))
 
 
 def nodes(table: pa.Table) -> list[Node]:
@@ -160,7 +168,7 @@ def busyness(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, 
         return None
     node, function = _codes(table["node"], nodes), _codes(table["function"], functions)
     known = np.flatnonzero((node >= 0) & (function >= 0))
-    order = known[np.lexsort((node[known], function[known]))]
+    order = _turned(known[np.lexsort((node[known], function[known]))], table)
     start = np.searchsorted(function[order], np.arange(len(functions) + 1))
     return Busyness(start, node[order], _numbers(table["running"])[order])
 
@@ -221,7 +229,7 @@ def latencies(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> La
     node = _codes(table["node"], nodes.index)
     types = {name: number for number, name in enumerate(nodes.types)}
     keep = np.flatnonzero(~named.astype(np.bool_) | (node >= 0))
-    order = keep[np.argsort(function[keep], kind="stable")]
+    order = _turned(keep[np.argsort(function[keep], kind="stable")], table)
     return Latencies(
         start=np.searchsorted(function[order], np.arange(len(functions) + 1)),
         node=node[order],
@@ -257,7 +265,7 @@ def company(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> Comp
     node = _codes(table["node"], nodes.index)
     kind = _codes(table["node_type"], {name: number for number, name in enumerate(nodes.types)})
     keep = np.flatnonzero(np.where(named.astype(np.bool_), node >= 0, kind >= 0) & (function >= 0))
-    order = keep[np.argsort(function[keep], kind="stable")]
+    order = _turned(keep[np.argsort(function[keep], kind="stable")], table)
     return CompanyMedians(
         start=np.searchsorted(function[order], np.arange(len(functions) + 1)),
         node=node[order],
@@ -270,7 +278,7 @@ def company(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> Comp
 def pairs(table: pa.Table, functions: Mapping[str, int]) -> Pairs:
     """Sort the learned pairs by victim, and index them by aggressor; no node's type is known yet."""
     victim, aggressor = _codes(table["victim"], functions), _codes(table["aggressor"], functions)
-    order = np.lexsort((aggressor, victim))
+    order = _turned(np.lexsort((aggressor, victim)), table)
     victim, aggressor = victim[order], aggressor[order]
     type_names, type_name = _interned(table["node_type"])
     statuses, status_of = _interned(table["status"])
@@ -312,6 +320,14 @@ def typed(pairs: Pairs, types: Sequence[str]) -> Pairs:
     return replace(pairs, type_of=_pick(codes, pairs.type_name), memo=Memo())
 
 
+def _turned(order: Rows, table: pa.Table) -> Rows | slice:
+    """Return what puts columns of *table* in *order*: none where they stand so already, as published.
+
+    What lies in the snapshot's file is then not copied.
+    """
+    return slice(None) if np.array_equal(order, np.arange(len(table))) else order
+
+
 def _pick(values: npt.NDArray[_V], codes: Ids) -> npt.NDArray[_V]:
     return values[codes] if len(values) else np.zeros(len(codes), dtype=values.dtype)
 
@@ -338,11 +354,19 @@ def _codes(column: pa.ChunkedArray, index: Mapping[str, int]) -> Ids:
 
 def _numbers(column: pa.ChunkedArray) -> Floats:
     """Return *column* as floats; null is NaN."""
-    numbers: Floats = column.cast(pa.float64()).to_numpy()
+    numbers: Floats = _plain(column.cast(pa.float64()))
     return numbers
 
 
 def _counts(column: pa.ChunkedArray, missing: int = 0) -> Rows:
     """Return *column* (integers or times) as integers; null is *missing*."""
-    counts: Rows = pc.fill_null(column.cast(pa.int64()), missing).to_numpy()
+    whole = column.cast(pa.int64())
+    counts: Rows = _plain(pc.fill_null(whole, missing) if whole.null_count else whole)
     return counts
+
+
+def _plain(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Return the numbers of *column*, read only; where they lie in one piece without nulls, as they lie there."""
+    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    numbers: npt.NDArray[Any] = whole.to_numpy(zero_copy_only=False)
+    return numbers

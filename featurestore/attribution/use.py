@@ -21,33 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.attribution.series import Samples, samples
-from featurestore.columnar import TEXT, TIME, codes, distinct, flags, floats, micros
+from featurestore.columnar import TIME, codes, distinct, flags, floats, micros
 from featurestore.compiled import compiled
 from featurestore.exposure.kernels import Floats, Ints
 from featurestore.exposure.sweep import OPEN
 from featurestore.profiles import METRICS
+from featurestore.used import USE
 
 Bools = npt.NDArray[np.bool_]
-
-#: The columns of what is kept of each activation; amounts in base units, times in UTC.
-USE = pa.schema(
-    [
-        pa.field("activation_id", pa.string()),
-        pa.field("start", TIME),
-        pa.field("end", TIME),
-        pa.field("function", TEXT),
-        pa.field("node", TEXT),
-        pa.field("pod", TEXT),
-        pa.field("method", TEXT),
-        pa.field("latency_ms", pa.float64()),
-        pa.field("vcores", pa.float64()),
-        pa.field("memory_limit_bytes", pa.float64()),
-        pa.field("cpu_seconds", pa.float64()),
-        pa.field("memory_bytes", pa.float64()),
-        pa.field("network_bytes", pa.float64()),
-        pa.field("disk_bytes", pa.float64()),
-    ]
-)
 
 #: The usage that makes up each amount.
 _AMOUNTS: Mapping[str, str] = {

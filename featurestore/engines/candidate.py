@@ -68,9 +68,9 @@ class Learned:
     """What one run learned, *changed* whether that differs from before.
 
     *tables* are pairs, functions, latencies, busyness (`featurestore.snapshot.TABLES` less the cluster), *used* what
-    activations used (`attribution.use.USE`), *attribution* counts by method, *metrics* JSON values for the model's
+    activations used (`used.USE`), *attribution* counts by method, *metrics* JSON values for the model's
     record, *state* the state where it is another one than before, *details* those that are new of
-    `featurestore.details.DETAILS`.
+    `featurestore.detailed.DETAILS`.
     """
 
     tables: Mapping[str, pa.Table]

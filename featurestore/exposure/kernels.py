@@ -7,13 +7,11 @@ can stop when the output is full and go on after it has grown.
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from featurestore.arrays import Codes as Codes
+from featurestore.arrays import Floats as Floats
+from featurestore.arrays import Ints as Ints
 from featurestore.compiled import compiled
-
-Ints: TypeAlias = npt.NDArray[np.int64]
-Codes: TypeAlias = npt.NDArray[np.int32]
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 #: starts, ends, activation, kind (the function's number on this node), names (its code), by_end;
 #: base, head, points; running, place; newer, older; progress. See `prepare` and `advance`.

@@ -18,11 +18,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from featurestore.arrays import OPEN as OPEN
 from featurestore.compiled import compiled
 from featurestore.exposure.kernels import Codes, Floats, Ints, advance, grouped, prepare
-
-#: The end of a run that has none.
-OPEN = int(np.iinfo(np.int64).max)
 
 #: Times may lie this far apart (microseconds; 36,000 years), so that no sum of theirs overflows.
 _REACH = 1 << 60

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, special, stats
 
-from featurestore.columnar import combinations, quantiles
+from featurestore.columnar import combinations
 from featurestore.interference.evidence import Bools, Floats, Ints
+from featurestore.quantiles import quantiles
 
 #: One block in so many is set aside.
 SHARE = 16

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from featurestore.details import DETAILS
+from featurestore.detailed import DETAILS
 from featurestore.snapshot import TABLES
 from featurestore.store.queries import arrow
 from pipeline.errors import BadInput
@@ -55,7 +55,7 @@ class Model:
 def save(con: DuckDBPyConnection, model: Model, tables: Mapping[str, pa.Table], *, keep: int = 5) -> None:
     """Save *model* with its learned *tables*, replacing one of the same name; keep the cluster's last *keep*.
 
-    *tables* are named as in `LEARNED` and `featurestore.details.DETAILS`, with or without the cluster; one that is
+    *tables* are named as in `LEARNED` and `featurestore.detailed.DETAILS`, with or without the cluster; one that is
     missing is empty. The model gets the next number. A promoted model takes the place of the one before, unless a
     person chose that one; the promoted one is never dropped.
     """

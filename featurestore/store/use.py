@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from featurestore.attribution.use import USE
 from featurestore.store.queries import arrow
+from featurestore.used import USE
 
 #: Rows that one transaction writes at most.
 PART = 250_000
@@ -19,7 +19,7 @@ _COLUMNS = ", ".join(f'"{name}"' for name in USE.names)
 
 
 def write(con: DuckDBPyConnection, cluster: str, rows: pa.Table) -> int:
-    """Write *rows* (`attribution.use.USE`); return how many were new or said something else than before."""
+    """Write *rows* (`used.USE`); return how many were new or said something else than before."""
     if rows.num_rows == 0:
         return 0
     con.register("measured", rows)

@@ -44,7 +44,7 @@ class Lives:
 
 
 def runs(used: pa.Table, functions: pa.Array, nodes: pa.Array, names: pa.Array) -> Runs:
-    """Return the runs of *used* (`attribution.use.USE`) whose node and end are known and that took some time."""
+    """Return the runs of *used* (`used.USE`) whose node and end are known and that took some time."""
     used = used.sort_by([("start", "ascending"), ("activation_id", "ascending")])
     function, node = codes(used["function"], functions).astype(np.int64), codes(used["node"], nodes).astype(np.int64)
     start, end, latency = micros(used["start"]), micros(used["end"]), floats(used["latency_ms"])

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from featurestore.columnar import combinations, quantiles, ranked
+from featurestore.columnar import combinations, ranked
+from featurestore.quantiles import quantiles
 
 
 @pytest.mark.parametrize("rows", [0, 1, 500])

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featurestore.columnar import quantiles
 from featurestore.profiles import dominant, levels, thresholds
+from featurestore.quantiles import quantiles
 
 NONE = float("nan")
 

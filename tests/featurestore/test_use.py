@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from featurestore.attribution.attribute import attribute
-from featurestore.attribution.use import USE, measure
+from featurestore.attribution.use import measure
+from featurestore.used import USE
 
 SECOND = 1_000_000
 STEP = 10

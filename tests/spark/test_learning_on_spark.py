@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from featurestore.details import DETAILS
+from featurestore.detailed import DETAILS
 from featurestore.store import models, published, states
 from featurestore.store.duck import Store
 from jobs import learn, sparking

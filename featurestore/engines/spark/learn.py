@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_limits
 
 from featurestore import answers, details, profiles
 from featurestore.attribution.attribute import CERTAIN, METHODS
-from featurestore.attribution.use import USE
 from featurestore.columnar import distinct, integers
 from featurestore.engines.beginning import points_of
 from featurestore.engines.candidate import Inputs, Learned, Options, Prepared
@@ -37,6 +36,7 @@ from featurestore.exposure.sweep import OPEN
 from featurestore.interference.blocks import Linearisation
 from featurestore.interference.concurrency import build
 from featurestore.states import Step
+from featurestore.used import USE
 from pipeline.errors import BadInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
