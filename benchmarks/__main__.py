@@ -19,6 +19,7 @@ BENCHMARKS = (
     "advice",
     "hpa",
     "webhook",
+    "workers",
     "interference",
     "learning",
     "demo_slowdowns",
@@ -29,6 +30,7 @@ BENCHMARKS = (
     "binding",
     "growth",
     "retention",
+    "cycle",
     "help",
 )
 #: Where tables are kept that are worth keeping.

@@ -57,8 +57,16 @@ class Target:
 
     def post(self, path: bytes, body: bytes) -> bytes:
         """Post *body* to *path* and return what comes back; raises for anything but 200."""
+        self.send(path, body)
+        return self.answer()
+
+    def send(self, path: bytes, body: bytes) -> None:
+        """Post *body* to *path*; `answer` is to be called before the next."""
         head = b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
         self._socket.sendall(head % (path, len(body)) + body)
+
+    def answer(self) -> bytes:
+        """Return what comes back; raises for anything but 200."""
         data = b""
         while b"\r\n\r\n" not in data:
             data += self._received()

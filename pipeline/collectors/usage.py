@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.columns import METRICS, USAGE
@@ -134,38 +133,36 @@ def _has_steps(window: Window, step: timedelta) -> bool:
 def _rows(scope: str, metric: str, series: list[Series], naming: Naming, refused: dict[Refusal, None]) -> pa.Table:
     namespaces: list[str] = []
     names: list[str] = []
-    lengths: list[int] = []
-    times: list[npt.NDArray[np.float64]] = []
-    values: list[npt.NDArray[np.float64]] = []
+    told: list[Series] = []
     for one in series:
         named = naming(one.labels)
         if isinstance(named, Refusal):
             refused[named] = None
             continue
-        finite = np.isfinite(one.values)
         namespaces.append(named[0])
         names.append(named[1])
-        lengths.append(int(finite.sum()))
-        times.append(one.times[finite])
-        values.append(one.values[finite])
-    count = sum(lengths)
-    if not count:
+        told.append(one)
+    if not told:
         return USAGE.empty_table()
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    at = np.rint(np.concatenate(times) * 1e6).astype(np.int64)
+    values = np.concatenate([one.values for one in told])
+    finite = np.isfinite(values)
+    owner = np.repeat(np.arange(len(told)), [len(one.times) for one in told])[finite]
+    at = np.rint(np.concatenate([one.times for one in told])[finite] * 1e6).astype(np.int64)
+    if not len(at):
+        return USAGE.empty_table()
     table = pa.table(
         {
             "namespace": pa.array(namespaces, pa.string()).take(pa.array(owner)),
             "name": pa.array(names, pa.string()).take(pa.array(owner)),
             "at": pa.array(at, pa.timestamp("us", tz="UTC")),
-            "value": pa.array(np.concatenate(values)),
+            "value": pa.array(values[finite]),
         }
     )
     keys = ["namespace", "name", "at"]
     table = table.group_by(keys).aggregate([("value", "max")]).sort_by([(key, "ascending") for key in keys])
     same = {"scope": scope, "metric": metric}
     columns = [
-        pa.array([same[field.name]] * table.num_rows, pa.string())
+        pa.repeat(pa.scalar(same[field.name]), table.num_rows)
         if field.name in same
         else table["value_max" if field.name == "value" else field.name]
         for field in USAGE
