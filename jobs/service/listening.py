@@ -3,11 +3,15 @@
 import errno
 import ipaddress
 import socket
+from typing import Final
 
 from jobs.config import ServeSettings
 from pipeline.errors import BadInput
 
 _TLS_PORT, _PLAIN_PORT = 8443, 8080
+
+#: Connections that wait on the socket at most.
+QUEUE: Final = 2048
 
 
 def check(settings: ServeSettings) -> None:
@@ -51,9 +55,9 @@ def bind(settings: ServeSettings) -> socket.socket:
     host = settings.host or ("" if guarded(settings) else "127.0.0.1")
     try:
         if not host and socket.has_dualstack_ipv6():
-            return socket.create_server(("", number), family=socket.AF_INET6, dualstack_ipv6=True, backlog=2048)
+            return socket.create_server(("", number), family=socket.AF_INET6, dualstack_ipv6=True, backlog=QUEUE)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, number), family=family, backlog=2048)
+        return socket.create_server((host, number), family=family, backlog=QUEUE)
     except OSError as error:
         where = f"{host or '*'}:{number}"
         if error.errno == errno.EADDRINUSE:

@@ -18,6 +18,7 @@ from jobs import logs, tracing, wire
 from jobs.config import Settings, admitted, load
 from jobs.explaining import explain
 from jobs.service import counts, history, reached
+from jobs.service.accepting import Server
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.desk import Desk
@@ -194,10 +195,10 @@ class Process:
             server_header=False,
             timeout_graceful_shutdown=5,
             timeout_keep_alive=75,
-            backlog=2048,
+            backlog=1,  # see `Server`
             ssl_context_factory=(lambda _config, _default: tls) if tls is not None else None,
         )
-        return uvicorn.Server(config)
+        return Server(config)
 
     def _changes(self) -> int:
         return self.hosts.changes + (self.live.changes if self.live is not None else 0)
@@ -226,7 +227,7 @@ def _revealed(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()
 
 
-def run(settings: Settings, listening: socket.socket, directory: Path | None, slot: int) -> None:
+def run(settings: Settings, sock: socket.socket, directory: Path | None, slot: int) -> None:
     """Serve until told to end."""
     tracing.start(settings.trace, "serve")
     process = Process(settings, directory, slot)
@@ -237,7 +238,7 @@ def run(settings: Settings, listening: socket.socket, directory: Path | None, sl
     sys.setswitchinterval(_SWITCH)
     process.start()
     try:
-        process.server().run(sockets=[listening])
+        process.server().run(sockets=[sock])
     finally:
         process.close()
         tracing.close()
