@@ -106,7 +106,7 @@ def _week(later: list[Taken], sizes: list[int], rows: int, used: int, every: flo
     ]  # fmt: skip
 
 
-def _spread(values: np.ndarray) -> float | None:  # type: ignore[type-arg]
+def _spread(values: np.ndarray) -> float | None:
     return float((values.max() - values.min()) / np.median(values)) if len(values) > 1 else None
 
 
