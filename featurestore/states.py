@@ -5,7 +5,7 @@ window of that fit (*aged*), the blocks folded since the window's begin, and the
 `blocks` onto `aged` in order gives `current` again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -35,7 +35,8 @@ class Head:
     *model* made the full fit, *made* when; runs that ended from *since* to *closed* are folded for good, *rows* of
     them are evidence, at the full fit *fitted* were, those not yet folded included. *drift* is that of the victims,
     by name, at the full fit. *basis* says in words what the estimation was set to, *outside* which declarations it
-    knew. *serial* counts the changes of the state.
+    knew. *serial* counts the changes of the state. What ended before *aged* is known from before the
+    steps (0: nothing); of that, *past* rows of evidence are of before *since*.
     """
 
     model: str
@@ -51,6 +52,8 @@ class Head:
     fitted: float
     drift: Mapping[str, float]
     serial: int = 0
+    aged: int = 0
+    past: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,48 @@ def folded(state: Blocks, steps: Iterable[Step], memory: float) -> dict[int, Blo
     return found
 
 
+class Packed(Mapping[int, Block]):
+    """Blocks as the bytes of `pack_blocks`, unpacked a part at a time whenever they are looked at.
+
+    Many days' blocks exist at once in this form alone: a third of the memory, and what is stored in the end.
+    """
+
+    def __init__(self, parts: Sequence[bytes]) -> None:
+        self.parts = list(parts)
+
+    @classmethod
+    def of(cls, blocks: Blocks) -> "Packed":
+        """Return *blocks* packed."""
+        return cls(pack_blocks(blocks))
+
+    def __getitem__(self, victim: int) -> Block:
+        return dict(self.items())[victim]
+
+    def __iter__(self) -> Iterator[int]:
+        return (victim for victim, _ in self.items())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def items(self) -> ItemsView[int, Block]:
+        """Return the victims and their blocks, a part at a time."""
+        return _Items(self)
+
+
+class _Items(ItemsView[int, Block]):
+    def __init__(self, packed: Packed) -> None:
+        super().__init__(packed)
+        self._parts = packed.parts
+
+    def __iter__(self) -> Iterator[tuple[int, Block]]:
+        for part in self._parts:
+            yield from unpack_blocks([part]).items()
+
+
 def pack_blocks(blocks: Blocks) -> list[bytes]:
     """Return *blocks* as Arrow streams of at most `PART` victims each; grams as their lower triangles."""
+    if isinstance(blocks, Packed):
+        return blocks.parts
     rows = sorted(blocks.items())
     return [_stream(_block_table(rows[at : at + PART])) for at in range(0, len(rows), PART)]
 

@@ -18,7 +18,7 @@ from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
 from featurestore.store import followed, models, queries, states, windows
 from featurestore.store.duck import Store
-from jobs import planning, tracing
+from jobs import passing, planning, tracing
 from jobs.config import Settings
 from jobs.planning import Plan, micros
 from jobs.saving import code_version, saved
@@ -67,10 +67,27 @@ def run(
     with opened.session() as held, tracing.span("learn", {"cluster": cluster, "full": full}) as tell:
         while True:
             with contextlib.suppress(states.Outdated):  # another run was faster: learn what it has left
+                _pass(held, settings, cluster, now, progress)
                 found = _once(held, settings, cluster, now, full, progress)
                 tell({"model": found.model, "activations": found.activations, "evidence": found.evidence})
                 tell({"functions": found.functions, "snapshot": found.snapshot, "held_back": found.held_back})
                 return found
+
+
+def _pass(
+    held: Store,
+    settings: Settings,
+    cluster: str,
+    now: Callable[[], datetime],
+    progress: Callable[[int, int], None],
+) -> None:
+    """Learn, part by part, what is more than is learned from together, up to where the rest is not."""
+    while (next_part := held.read(lambda con: passing.part(con, cluster, now(), settings))) is not None:
+        _once(held, settings, cluster, now, False, progress, next_part)
+        passing.age(held, cluster, settings, planning.options(settings).memory)
+        known = held.read(lambda con: states.head(con, cluster))
+        if known is None or known.closed < micros(next_part.closed):
+            return  # it did not go on as foreseen: the rest is learned as it is
 
 
 def _once(
@@ -80,15 +97,17 @@ def _once(
     now: Callable[[], datetime],
     full: bool,
     progress: Callable[[int, int], None],
+    part: passing.Part | None = None,
 ) -> Outcome:
     started = now()
+    at, come = (started, None) if part is None else (part.until, started)
 
     def prepare(con: DuckDBPyConnection) -> tuple[Plan, windows.Copied]:
-        made = planning.plan(con, cluster, started, settings, code_version(), full=full)
+        made = planning.plan(con, cluster, at, settings, code_version(), full=full, come=come)
         return made, _begun(con, cluster, made)
 
     plan, begun = held.read(prepare)
-    name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
+    name = f"{at.astimezone(UTC):%Y%m%dT%H%M%S}{at.microsecond // 1000:03d}Z"
     plan, learned = _learned(held, settings, cluster, plan, begun, name, progress)
     return conclude(held, settings, cluster, plan, learned, name, (started, now()))
 
@@ -122,7 +141,8 @@ def _learned(
     chosen = options(settings, name, plan)
     if plan.state is not None and plan.newest is not None and not plan.reason:
         carried = Carried(plan.tables, plan.newest.metrics)
-        found = advance(_inputs(held, cluster, plan, begun), chosen, plan.state, carried)
+        inputs = _inputs(held, cluster, plan, begun)
+        found = advance(inputs, chosen, plan.state, carried, passing=plan.passing)
         if isinstance(found, Learned):
             return replace(plan, reason=f"newer history: {_news(found, plan.newest)}"), found
         reason = found

@@ -35,7 +35,8 @@ class Plan:
     Runs that ended at *since* or later are evidence, those that ended before *settled* for good; what started at
     *first* or later is to be read, within *span*, the learn window. *use_since* and *use_settled*: from when the use
     of activations may have changed (None: all of it) and from when it may change yet. *serial* is the state's;
-    *holdout* says whether the history is long enough to set a part of it aside.
+    *holdout* says whether the history is long enough to set a part of it aside. *passing*: more is to come at once
+    (`jobs.passing`).
     """
 
     reason: str
@@ -50,17 +51,28 @@ class Plan:
     state: State | None
     holdout: bool
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    passing: bool = False
 
 
 def plan(
-    con: DuckDBPyConnection, cluster: str, now: datetime, settings: Settings, code_version: str, *, full: bool
+    con: DuckDBPyConnection,
+    cluster: str,
+    now: datetime,
+    settings: Settings,
+    code_version: str,
+    *,
+    full: bool,
+    come: datetime | None = None,
 ) -> Plan:
     """Return what a run at *now* is to do; *full* says that a person asked for a full fit.
 
     The use of a run is known for good when its pod's series have come and an overlap has passed, in which
-    placements and records still change. Of what was collected since the last model nothing is known.
+    placements and records still change. Of what was collected since the last model nothing is known. Of all this
+    nothing is looked at that is older than as many activations as are learned from together.
+
+    *come* is for parts of a long history, up to a *now* that is gone by: all that happened up to then has come.
     """
-    span = windows.window(con, cluster, now, settings.learn.window)
+    span = windows.window(con, cluster, now, settings.learn.window, settings.learn.activations)
     overlap, step = settings.schedule.overlap, settings.schedule.step
     newest = next(iter(models.saved(con, cluster)), None)
     series = queries.watermark(con, cluster, "usage", "pod")
@@ -69,8 +81,10 @@ def plan(
     known = [time(newest.metrics[USE_SETTLED])] if newest is not None and USE_SETTLED in newest.metrics else []
     if known and newest is not None and (touched := use.touched(con, cluster, newest.created - overlap)) is not None:
         known.append(touched)
+    if span.until - span.since < settings.learn.window:  # it holds more than is learned from together
+        known = [max(each, span.since) for each in known]
     came = min([span.until, *(mark for mark in (series, queries.oldest(con, cluster, "activations")) if mark)])
-    settled = max(came, span.until - _MOST_LAG) - max(margin, _LASTING)
+    settled = max(came, span.until - _MOST_LAG, *([min(come, span.until)] if come else [])) - lasting(settings)
     state = states.load(con, cluster)
     made = Plan(
         reason="asked for in full" if full else "",
@@ -86,6 +100,7 @@ def plan(
         holdout=heldout.enough(
             con, cluster, span, aside=state is not None and state.head.basis.get("holdout") == "True"
         ),
+        passing=come is not None,
     )
     reason = made.reason or _reason(con, cluster, made, settings, code_version)
     if reason or state is None or newest is None:
@@ -124,12 +139,19 @@ def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Setting
     closed = time(head.closed)
     if made.span.since > closed or made.span.until < closed:
         return "the history does not go on from where the state ends"
+    if made.passing:
+        return ""
     if made.span.until - time(head.made) >= settings.learn.full_every:
         return f"the last full fit is of {time(head.made):%Y-%m-%d %H:%M}"
     late = states.late(con, cluster, closed, made.newest.created)
     if late >= max(_LATE, _LATE_SHARE * head.rows):
         return f"{late} activations came late, for days that were closed"
     return ""
+
+
+def lasting(settings: Settings) -> timedelta:
+    """Return how long after a block's end all of it, and all that it ran beside, is known."""
+    return max(settings.schedule.overlap + 2 * settings.schedule.step, _LASTING)
 
 
 def options(settings: Settings, *, holdout: bool = False) -> Options:

@@ -3,7 +3,7 @@
 The days are reduced at the `points` of the fits, by whichever engine has their runs (`folding.block`).
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from featurestore.interference import solution
 from featurestore.interference.blocks import Block, Linearisation
 from featurestore.interference.evidence import Told
 from featurestore.runs import Runs
-from featurestore.states import Blocks, Points, Step, folded
+from featurestore.states import Blocks, Packed, Points, Step, folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,33 @@ def points_of(fits: Sequence[Told], past: Past) -> dict[int, Linearisation]:
 
 
 def begin(
-    fits: Sequence[Told], days: Sequence[Step], several: Set[int], past: Past, settled: int, options: Options
+    fits: Sequence[Told], days: Iterable[Step], several: Set[int], past: Past, settled: int, options: Options
 ) -> Begun:
-    """Return the state that begins with *fits*; *days* that ended by *settled* are folded for good.
+    """Return the state that begins with *fits*; *days* (in order) that ended by *settled* are folded for good.
 
     A victim of one version, with no evidence under kernels that vanished, of which nothing is known from before says
     what its full fit says, and the fold is corrected to it; of the others, among them *several* (`renewed`), the fold
     says it, in which old evidence is a prior. A correction belongs to days that are folded for good: what these say
-    nothing of is not corrected.
+    nothing of is not corrected. Each day is folded as it comes and kept as the bytes that are stored: of all days'
+    sums only one day's exist at once.
     """
     points = points_of(fits, past)
-    done = [day for day in days if day.until <= settled]
+    held: Blocks = {}
+    aged = past.aged
+    done, young, named = list[Step](), list[Step](), list[_Named]()
+    rows = 0.0
+    for day in days:
+        rows += day.rows
+        named.append(({victim: own.kernels for victim, own in day.blocks.items() if own.kernels}, day.running))
+        if day.until <= settled:
+            held = folded(held, [day], options.memory)
+            aged = folded(aged, [day], options.memory) if past.aged else aged
+            done.append(replace(day, blocks=Packed.of(day.blocks)))
+        else:
+            young.append(day)
     closed = done[-1].until if done else past.since
-    held = folded({}, done, options.memory)
-    alone = folded(held, days[len(done) :], options.memory)
-    several = several | _faded(days)
+    alone = folded(held, young, options.memory)
+    several = several | _faded(named)
     corrections: dict[int, Block] = {}
     said_by_fit: set[int] = set()
     gaps = [np.zeros(0)]
@@ -67,9 +79,11 @@ def begin(
         said_by_fit.add(fit.victim)
         if fit.victim in held:
             corrections[fit.victim] = solution.hung(correction, held[fit.victim])
+    del alone
     correcting = [Step(closed, closed, 0.0, corrections)] if corrections else []
-    current = folded(folded(past.aged, done, options.memory) if past.aged else held, correcting, options.memory)
-    final = folded(current, days[len(done) :], options.memory)
+    current = folded(aged if past.aged else held, correcting, options.memory)
+    del held, aged
+    final = folded(current, young, options.memory)
     said = [
         replace(fit, drift=final[fit.victim].drift)
         if fit.victim in said_by_fit and fit.victim not in past.aged
@@ -82,8 +96,7 @@ def begin(
         if len(every)
         else {}
     )
-    rows = round(sum(day.rows for day in days))
-    return Begun(said, rows, points, current, [*done, *correcting], closed, distance)
+    return Begun(said, round(rows), points, current, [*done, *correcting], closed, distance)
 
 
 def _said(fit: Told, states: Blocks, points: Mapping[int, Linearisation], functions: int, options: Options) -> Told:
@@ -100,14 +113,17 @@ def renewed(runs: Runs) -> set[int]:
     return set(functions[counts > 1].tolist())
 
 
-def _faded(days: Sequence[Step]) -> set[int]:
+#: Of a day, the kernels under which victims have evidence, and those that nodes ran (`states.Step.running`).
+_Named = tuple[Mapping[int, Sequence[str]], Sequence[str]]
+
+
+def _faded(days: Sequence[_Named]) -> set[int]:
     """Return the functions with evidence under a kernel that a later day, or its own, saw no node run any more."""
     under: dict[int, set[str]] = {}
     found: set[int] = set()
-    for day in days:
-        for victim, own in day.blocks.items():
-            if own.kernels:
-                under.setdefault(victim, set()).update(own.kernels)
-        if day.running:
-            found |= {victim for victim, kernels in under.items() if not kernels.issubset(day.running)}
+    for kernels_of, running in days:
+        for victim, own in kernels_of.items():
+            under.setdefault(victim, set()).update(own)
+        if running:
+            found |= {victim for victim, kernels in under.items() if not kernels.issubset(running)}
     return found

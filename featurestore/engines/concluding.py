@@ -3,7 +3,7 @@
 What comes in here is small: a few rows a function, a node or a pair. All that needs runs was done where they are.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,15 +24,15 @@ from featurestore.states import Head, State, Step
 class Found:
     """What an engine found in the runs of a window.
 
-    *fits* of all functions in order; *days* reduced at their points, *several* the victims that ran in several
-    versions; *measured* profiles; *known* the `unmeasured.facts`, *counted* the `answers.answered`; the *tables*
-    latencies, company, busyness and the *compared* details. *ran* functions have runs, *exposures* counts pairs of
-    runs and functions that met; *first* and *last* (microseconds) are the start of the first and the end of the last
-    run that was fitted, None where there is none.
+    *fits* of all functions in order; *days* reduced at their points, read once, *several* the victims that ran in
+    several versions; *measured* profiles; *known* the `unmeasured.facts`, *counted* the `answers.answered`; the
+    *tables* latencies, company, busyness and the *compared* details. *ran* functions have runs, *exposures* counts
+    pairs of runs and functions that met; *first* and *last* (microseconds) are the start of the first and the end of
+    the last run that was fitted, None where there is none.
     """
 
     fits: Sequence[Told]
-    days: Sequence[Step]
+    days: Iterable[Step]
     several: Set[int]
     measured: profiles.Profiles
     known: Floats
@@ -117,6 +117,8 @@ def _state(
         node_types=tuple(runs.node_types.to_pylist()),
         rows=sum(step.rows for step in begun.steps),
         fitted=float(begun.rows),
+        aged=past.since if past.aged else 0,
+        past=past.rows if past.aged else 0.0,
         drift={runs.functions[fit.victim].as_py(): fit.drift for fit in begun.fits if np.isfinite(fit.drift)},
     )
     return State(head, begun.points, begun.current, prior, begun.steps, past.aged)

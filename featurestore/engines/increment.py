@@ -59,12 +59,15 @@ class Carried:
     metrics: Mapping[str, Any]
 
 
-def advance(inputs: Inputs, options: Options, state: State, carried: Carried) -> Learned | str:
+def advance(
+    inputs: Inputs, options: Options, state: State, carried: Carried, *, passing: bool = False
+) -> Learned | str:
     """Fold what ended at ``state.head.closed`` (``inputs.since``) or later into *state*; or return, in words, why a
     full fit is needed.
 
     *inputs* hold all runs that ended then or later, those that ran beside them, and at least the last hour. The state
-    of the answer is None where no further day could be folded for good.
+    of the answer is None where no further day could be folded for good. *passing* folds what is settled alone and
+    decides nothing: more is to come.
     """
     if outside(inputs) != state.head.outside:
         return "declared profiles or workflows changed"
@@ -77,9 +80,19 @@ def advance(inputs: Inputs, options: Options, state: State, carried: Carried) ->
     seen = [round(state.head.rows) + int(own.sum()), int(runs.end[own].max(initial=carried.metrics["seen"][1]))]
     news = seen != carried.metrics["seen"]
     with threadpool_limits(1, "blas"):
-        days = [_day(ready, cut, inputs, options, state) for cut in (cuts if news else closing)]
+        days = [_day(ready, cut, inputs, options, state) for cut in (cuts if news and not passing else closing)]
         done = [day.step for day in days[: len(closing)]]
         current = folded(state.current, done, options.memory)
+        if passing:
+            rows = round(state.head.rows + sum(day.step.rows for day in days))
+            fits = [
+                _fit(victim, current, state, len(runs.functions), options) for victim in range(len(runs.functions))
+            ]
+            if reason := _outgrown(days, rows, fits, runs, state):
+                return reason
+            metrics = {**carried.metrics, **counted(ready, carried.tables["pairs"])}
+            passed = _advanced(state, done, current, runs) if done else None
+            return Learned(carried.tables, ready.used, ready.attribution, metrics, passed, changed=False)
         tables = _tables(whole, inputs, carried)
         if news:
             final = folded(current, [day.step for day in days[len(closing) :]], options.memory)
@@ -135,8 +148,9 @@ def _outgrown(days: Sequence[Reduced], rows: int, fits: Sequence[Told], runs: Ru
         return "a node type that the last full fit did not know"
     if sum(day.pointless for day in days) >= least:
         return "functions that the last full fit did not know run often"
-    if rows >= _MOST_GROWN * max(state.head.fitted, 1):
-        return f"evidence grew from {state.head.fitted:.0f} to {rows} activations"
+    fitted, known = state.head.fitted + state.head.past, rows + state.head.past
+    if known >= _MOST_GROWN * max(fitted, 1):
+        return f"evidence grew from {fitted:.0f} to {known:.0f} activations"
     for fit in fits:
         name = runs.functions[fit.victim].as_py()
         if fit.victim in state.points and (by := solution.moved(fit, state.points[fit.victim])) > _MOST_MOVED:

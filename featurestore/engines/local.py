@@ -5,7 +5,7 @@ the points of a new state, into which the days of the window are folded. Activat
 columns; the evidence of one victim at a time is copied.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -91,9 +91,9 @@ def _fitted(
     return fits
 
 
-def _days(runs: Runs, since: int, until: int, points: Mapping[int, Linearisation], options: Options) -> list[Step]:
-    """Return the days of *runs* from *since* on, reduced one after the other; the last has no end."""
-    return [
-        block(runs, first, last if last < until else OPEN, points, options).step
-        for first, last in pairwise(edges(runs.end[runs.evidence], since, until))
-    ]
+def _days(
+    runs: Runs, since: int, until: int, points: Mapping[int, Linearisation], options: Options
+) -> Iterator[Step]:
+    """Yield the days of *runs* from *since* on, reduced one after the other; the last has no end."""
+    for first, last in pairwise(edges(runs.end[runs.evidence], since, until)):
+        yield block(runs, first, last if last < until else OPEN, points, options).step

@@ -22,12 +22,13 @@ _STILL_THERE = 0.98
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """*aged* states by victim and the *points* that their victims had, under the codes of the new run; *since*:
-    later ends of runs are evidence of the new fit."""
+    """*aged* states by victim, of so many *rows* of evidence, and the *points* that their victims had, under the
+    codes of the new run; *since*: later ends of runs are evidence of the new fit."""
 
     since: int
     aged: Mapping[int, Block] = field(default_factory=dict)
     points: Mapping[int, Linearisation] = field(default_factory=dict)
+    rows: float = 0.0
 
 
 def recall(state: State | None, runs: Runs, since: int, memory: float) -> tuple[Past, Runs]:
@@ -35,6 +36,7 @@ def recall(state: State | None, runs: Runs, since: int, memory: float) -> tuple[
     *runs* under codes that name the functions and node types of both."""
     if state is None:
         return Past(since), runs
+    since = max(since, state.head.aged)
     kept: list[Step] = []
     for step in state.steps:
         there = int(np.sum(runs.evidence & (runs.end >= step.since) & (runs.end < step.until)))
@@ -62,6 +64,10 @@ def recall(state: State | None, runs: Runs, since: int, memory: float) -> tuple[
             since,
             {int(of[victim]): relabelled(block, of, types) for victim, block in aged.items()},
             {int(of[victim]): _moved(point, of, types) for victim, point in points.items()},
+            state.head.past
+            + state.head.rows
+            - sum(step.rows for step in state.steps)
+            + sum(step.rows for step in kept),
         ),
         runs,
     )

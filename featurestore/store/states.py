@@ -4,15 +4,17 @@ Each function takes the connection that `Store.read` or `Store.write` hands to i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 from duckdb import DuckDBPyConnection
 
+from featurestore.interference.blocks import Block
 from featurestore.states import (
     LAYOUT,
     Head,
+    Packed,
     State,
     Step,
     pack_blocks,
@@ -35,12 +37,12 @@ class Outdated(Exception):
 
 def load(con: DuckDBPyConnection, cluster: str) -> State | None:
     """Return the state of *cluster* without its steps; None where there is none that this version reads."""
-    head = _head(con, cluster)
-    if head is None:
+    known = head(con, cluster)
+    if known is None:
         return None
     parts = _parts(con, cluster, ("point", "current", "predictions"))
     return State(
-        head,
+        known,
         unpack_points(parts.get("point", ())),
         unpack_blocks(parts.get("current", ())),
         unpack_predictions(parts.get("predictions", ())),
@@ -52,35 +54,54 @@ def whole(con: DuckDBPyConnection, cluster: str) -> State | None:
     state = load(con, cluster)
     if state is None:
         return None
-    rows = con.execute(
+    return replace(state, aged=_aged(con, cluster), steps=list(_steps(con, cluster).values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """The oldest *steps* of a state of a *serial*, up to the one of a *number*, and what is known from *aged*, before
+    them."""
+
+    serial: int
+    number: int
+    steps: Sequence[Step]
+    aged: Mapping[int, Block]
+
+
+def older(con: DuckDBPyConnection, cluster: str, rows: float) -> Older | None:
+    """Return the oldest steps of the state of *cluster* without which the others still hold *rows* of evidence; None
+    where there are none."""
+    known = head(con, cluster)
+    counts = con.execute(
         """
-        SELECT number, since, until, "rows", body FROM folded WHERE cluster = ? AND kind = 'step'
-        ORDER BY number, part
+        SELECT number, sum("rows") OVER (ORDER BY number DESC) - "rows" FROM folded
+        WHERE cluster = ? AND kind = 'step' AND part = 0 ORDER BY number
         """,
         [cluster],
     ).fetchall()
-    steps: dict[int, tuple[int, int, float, list[bytes]]] = {}
-    for number, since, until, count, body in rows:
-        steps.setdefault(number, (since, until, count, []))[3].append(body)
-    running = {
-        number: msgspec.json.decode(body, type=tuple[str, ...])
-        for number, body in con.execute(
-            "SELECT number, body FROM folded WHERE cluster = ? AND kind = 'running'", [cluster]
-        ).fetchall()
-    }
-    return replace(
-        state,
-        aged=unpack_blocks(_parts(con, cluster, ("aged",)).get("aged", ())),
-        steps=[
-            Step(since, until, count, unpack_blocks(parts), running.get(number, ()))
-            for number, (since, until, count, parts) in steps.items()
-        ],
+    old = [number for number, beyond in counts if beyond >= rows]
+    if known is None or not old:
+        return None
+    return Older(known.serial, old[-1], list(_steps(con, cluster, old[-1]).values()), _aged(con, cluster))
+
+
+def forget(con: DuckDBPyConnection, cluster: str, old: Older, aged: Mapping[int, Block]) -> None:
+    """Put *aged*, what the *old* steps were folded into, in their place; nothing where the state changed since."""
+    known = head(con, cluster)
+    if known is None or known.serial != old.serial:
+        return
+    con.execute("DELETE FROM folded WHERE cluster = ? AND kind IN ('head', 'aged')", [cluster])
+    con.execute(
+        "DELETE FROM folded WHERE cluster = ? AND kind IN ('step', 'running') AND number <= ?", [cluster, old.number]
     )
+    _write(con, cluster, "aged", pack_blocks(aged))
+    until = max(step.until for step in old.steps)
+    _write_head(con, cluster, replace(known, serial=known.serial + 1, aged=max(known.aged, until)))
 
 
 def unchanged(con: DuckDBPyConnection, cluster: str, serial: int) -> None:
     """Raise `Outdated` where the stored state is not the one of *serial* any more (0: there was none)."""
-    stored = _head(con, cluster)
+    stored = head(con, cluster)
     if (0 if stored is None else stored.serial) != serial:
         raise Outdated
 
@@ -90,15 +111,14 @@ def save(con: DuckDBPyConnection, cluster: str, state: State) -> None:
 
     A state of the same full fit has its new steps added; another one takes the place of all that was.
     """
-    stored = _head(con, cluster)
+    stored = head(con, cluster)
     if stored is None or stored.model != state.head.model:
         con.execute("DELETE FROM folded WHERE cluster = ?", [cluster])
         _write(con, cluster, "point", pack_points(state.points))
         _write(con, cluster, "aged", pack_blocks(state.aged))
         _write(con, cluster, "predictions", pack_predictions(state.predictions))
     con.execute("DELETE FROM folded WHERE cluster = ? AND kind IN ('head', 'current')", [cluster])
-    head = replace(state.head, serial=(0 if stored is None else stored.serial) + 1)
-    _write(con, cluster, "head", [msgspec.json.encode({"layout": LAYOUT, "head": asdict(head)})])
+    _write_head(con, cluster, replace(state.head, serial=(0 if stored is None else stored.serial) + 1))
     _write(con, cluster, "current", pack_blocks(state.current))
     [[last]] = con.execute(
         "SELECT coalesce(max(number), 0) FROM folded WHERE cluster = ? AND kind = 'step'", [cluster]
@@ -135,12 +155,43 @@ def late(con: DuckDBPyConnection, cluster: str, closed: datetime, since: datetim
     return int(found)
 
 
-def _head(con: DuckDBPyConnection, cluster: str) -> Head | None:
+def head(con: DuckDBPyConnection, cluster: str) -> Head | None:
+    """Return the head of the state of *cluster*; None where there is none that this version reads."""
     rows = con.execute("SELECT body FROM folded WHERE cluster = ? AND kind = 'head'", [cluster]).fetchall()
     if not rows:
         return None
     stored = msgspec.json.decode(rows[0][0], type=_Stored)
     return msgspec.json.decode(stored.head, type=Head) if stored.layout == LAYOUT else None
+
+
+def _write_head(con: DuckDBPyConnection, cluster: str, known: Head) -> None:
+    _write(con, cluster, "head", [msgspec.json.encode({"layout": LAYOUT, "head": asdict(known)})])
+
+
+def _aged(con: DuckDBPyConnection, cluster: str) -> dict[int, Block]:
+    return unpack_blocks(_parts(con, cluster, ("aged",)).get("aged", ()))
+
+
+def _steps(con: DuckDBPyConnection, cluster: str, last: int | None = None) -> dict[int, Step]:
+    """Return the steps by number, in order, up to the *last*; their blocks stay packed."""
+    rows = con.execute(
+        """
+        SELECT number, since, until, "rows", kind, body FROM folded
+        WHERE cluster = ? AND kind IN ('step', 'running') AND number <= coalesce(?, number) ORDER BY number, part
+        """,
+        [cluster, last],
+    ).fetchall()
+    running = {row[0]: msgspec.json.decode(row[-1], type=tuple[str, ...]) for row in rows if row[4] == "running"}
+    found: dict[int, Step] = {}
+    for number, since, until, count, kind, body in rows:
+        if kind == "step":
+            parts = [*_parts_of(found.get(number)), body]
+            found[number] = Step(since, until, count, Packed(parts), running.get(number, ()))
+    return found
+
+
+def _parts_of(step: Step | None) -> Sequence[bytes]:
+    return step.blocks.parts if step is not None and isinstance(step.blocks, Packed) else ()
 
 
 def _parts(con: DuckDBPyConnection, cluster: str, kinds: Sequence[str]) -> Mapping[str, list[bytes]]:

@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from featurestore.exposure.kernels import Ints
 from featurestore.store import queries, regions
 from featurestore.store.duck import Store
 from pipeline.columns import METRICS
@@ -47,11 +49,36 @@ def oldest(con: DuckDBPyConnection, cluster: str) -> datetime | None:
     return row[0].astimezone(UTC) if row is not None and row[0] is not None else None
 
 
-def window(con: DuckDBPyConnection, cluster: str, now: datetime, span: timedelta) -> Window:
-    """Return the last *span* up to *now*, or up to the newest activation of a history that ended before that."""
+def window(con: DuckDBPyConnection, cluster: str, now: datetime, span: timedelta, most: int | None = None) -> Window:
+    """Return the last *span* up to *now*, or up to the newest activation of a history that ended before that.
+
+    Where more than *most* activations started in it, it begins later, at the full hour from which on they are no
+    more; the last hour is always in it.
+    """
     last = newest(con, cluster, now)
     until = now if last is None or last >= now - span else last + timedelta(seconds=1)
-    return Window(until - span, until)
+    since = until - span
+    if most is not None:
+        hours, counts = by_hour(con, cluster, "start", Window(since, until))
+        beyond = np.flatnonzero(np.cumsum(counts[::-1])[::-1] > most)
+        if len(beyond):
+            first = min(int(beyond[-1]) + 1, len(hours) - 1)
+            since = max(since, _EPOCH + timedelta(hours=int(hours[first])))
+    return Window(since, until)
+
+
+def by_hour(con: DuckDBPyConnection, cluster: str, time: str, span: Window) -> tuple[Ints, Ints]:
+    """Return the hours since the epoch, in order, and how many activations but composites had their *time* ("start",
+    "end") in each within *span*."""
+    found = con.execute(
+        f"""
+        SELECT epoch_us("{time}") // 3600000000 AS hour, count(*) AS runs FROM activations
+        WHERE cluster = ? AND "{time}" >= ? AND "{time}" < ? AND NOT composite GROUP BY 1 ORDER BY 1
+        """,
+        [cluster, span.since, span.until],
+    ).fetchall()
+    hours, counts = np.array(found, np.int64).reshape(-1, 2).T
+    return hours, counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,18 @@ class ScheduleSettings(Group):
     job_limit: Span = Field(timedelta(minutes=10), description="a job running longer than this is ended")
 
 
+#: So many activations of a thousand functions are learned from in under two gigabytes.
+MOST_FITTED = 500_000
+
+
 class LearnSettings(Group):
     skew: Span = Field(timedelta(seconds=1), description="tolerated difference between clocks of machines")
     window: Span = Field(timedelta(days=14), description="history that a full fit looks at")
+    activations: int = Field(
+        MOST_FITTED,
+        ge=1,
+        description="activations that are fitted together, in memory, at most; older ones stay known as folded",
+    )
     full_every: Span = Field(timedelta(days=1), description="how long increments go on before all is fitted in full")
     min_overlaps: float = Field(
         30.0, ge=0, allow_inf_nan=False, description="effective overlaps below which a pair is unknown"

@@ -1,0 +1,55 @@
+"""A history of more activations than are learned from together: learned in parts, oldest first, in bounded memory.
+
+Each part ends an hour after a block of days does, and is learned as if it were then: the first in full, the others
+fold the blocks that they close and decide nothing. What is left over after the last part is learned as usual.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from duckdb import DuckDBPyConnection
+
+from featurestore.engines.folding import cuts
+from featurestore.states import folded
+from featurestore.store import states, windows
+from featurestore.store.duck import Store
+from jobs.config import Settings
+from jobs.planning import lasting, micros, time
+from pipeline.records import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Learn up to *until*: then what ended before *closed* is folded for good."""
+
+    until: datetime
+    closed: datetime
+
+
+def part(con: DuckDBPyConnection, cluster: str, now: datetime, settings: Settings) -> Part | None:
+    """Return the next part of what is not folded by *now*, or None where all the rest can be learned together.
+
+    It reads as many activations as are learned from together at most, but always whole hours, and a block.
+    """
+    most = settings.learn.activations
+    span = windows.window(con, cluster, now, settings.learn.window)
+    head = states.head(con, cluster)
+    since = span.since if head is None else max(span.since, min(time(head.closed), span.until))
+    hours, counts = windows.by_hour(con, cluster, "end", Window(since, span.until))
+    if counts.sum() <= most:
+        return None
+    wait = lasting(settings)
+    ends = [time(edge) for edge in cuts(hours, counts, micros(since), micros(span.until))[1:-1]]
+    ends = [end for end in ends if end + wait < span.until]
+    small = [end for end in ends if counts[: hours.searchsorted(micros(end + wait) // 3_600_000_000)].sum() <= most]
+    chosen = small[-1:] or ends[:1]
+    return Part(chosen[0] + wait, chosen[0]) if chosen else None
+
+
+def age(store: Store, cluster: str, settings: Settings, memory: float) -> None:
+    """Fold the oldest steps of the state of *cluster* into what is known from before, until the others hold no more
+    evidence than is fitted together: they are never fitted again."""
+    old = store.read(lambda con: states.older(con, cluster, settings.learn.activations))
+    if old is not None:
+        aged = folded(old.aged, old.steps, memory)
+        store.write(lambda con: states.forget(con, cluster, old, aged))
