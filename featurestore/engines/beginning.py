@@ -53,11 +53,12 @@ def begin(
     points = points_of(fits, past)
     held: Blocks = {}
     aged = past.aged
-    done, young, named = list[Step](), list[Step](), list[_Named]()
+    done, young, named = list[Step](), list[Step](), list[Step]()
     rows = 0.0
     for day in days:
         rows += day.rows
-        named.append(({victim: own.kernels for victim, own in day.blocks.items() if own.kernels}, day.running))
+        kernels = {victim: Block(kernels=own.kernels) for victim, own in day.blocks.items() if own.kernels}
+        named.append(replace(day, blocks=kernels))
         if day.until <= settled:
             held = folded(held, [day], options.memory)
             aged = folded(aged, [day], options.memory) if past.aged else aged
@@ -113,17 +114,14 @@ def renewed(runs: Runs) -> set[int]:
     return set(functions[counts > 1].tolist())
 
 
-#: Of a day, the kernels under which victims have evidence, and those that nodes ran (`states.Step.running`).
-_Named = tuple[Mapping[int, Sequence[str]], Sequence[str]]
-
-
-def _faded(days: Sequence[_Named]) -> set[int]:
+def _faded(days: Sequence[Step]) -> set[int]:
     """Return the functions with evidence under a kernel that a later day, or its own, saw no node run any more."""
     under: dict[int, set[str]] = {}
     found: set[int] = set()
-    for kernels_of, running in days:
-        for victim, own in kernels_of.items():
-            under.setdefault(victim, set()).update(own)
-        if running:
-            found |= {victim for victim, kernels in under.items() if not kernels.issubset(running)}
+    for day in days:
+        for victim, own in day.blocks.items():
+            if own.kernels:
+                under.setdefault(victim, set()).update(own.kernels)
+        if day.running:
+            found |= {victim for victim, kernels in under.items() if not kernels.issubset(day.running)}
     return found

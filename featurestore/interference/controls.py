@@ -7,17 +7,42 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from featurestore.interference import control_columns as layout
 from featurestore.interference.concurrency import Concurrency, mean
 from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign
 
 #: The half of the records' resolution: what a duration of 0 ms stands for, seconds.
 HALF_MILLISECOND = 5e-4
-_DAY = 86400.0
 #: Columns that are no nuisance: the base of each node type, and the neighbours' runs on other nodes.
 NODE_TYPE, PLACEBO = "node type", "same neighbours on other nodes"
 _CLUSTER = "load of the cluster"
 #: Standard deviations beforehand of the groups' coefficients, in log time (the data move them).
 LOAD_SD, TIME_SD, NODE_SD, PLACEBO_SD = 0.05, 0.05, 0.05, 0.007
+
+#: The groups of columns that are not penalised, without those named by what they are a series of.
+_PLAIN = (layout.TYPE, layout.COLD, layout.VERSION)
+#: What each group holds constant, in words, and the standard deviation of each random one.
+_NAMES = {
+    layout.TYPE: NODE_TYPE,
+    layout.COLD: "cold start",
+    layout.VERSION: "version",
+    layout.LOAD: "load of the node",
+    layout.HOUR: "time of day",
+    layout.SLOW: "slow change",
+    layout.NODE: "node",
+    layout.SPELL: "spell of a node",
+    layout.CLUSTER: _CLUSTER,
+    layout.BESIDE: PLACEBO,
+}
+_SD = {
+    layout.LOAD: LOAD_SD,
+    layout.HOUR: TIME_SD,
+    layout.SLOW: TIME_SD,
+    layout.NODE: NODE_SD,
+    layout.SPELL: NODE_SD,
+    layout.CLUSTER: TIME_SD,
+    layout.BESIDE: PLACEBO_SD,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +66,6 @@ class Controls:
     everywhere: Floats | None = None
 
 
-def _hats(position: Floats, knots: int) -> Floats:
-    """Return piecewise linear basis columns [n, knots] over *position* in 0..1 (de Boor's order two)."""
-    distance = np.abs(position[:, None] * (knots - 1) - np.arange(knots))
-    return np.maximum(0.0, 1.0 - distance)
-
-
 def _known(values: Floats | None, rows: Ints) -> Floats | None:
     """Return a 0..1 series with the unknown at its mean, or nothing when it never varies."""
     if values is None:
@@ -59,11 +78,6 @@ def _known(values: Floats | None, rows: Ints) -> Floats | None:
     return filled - filled.mean() if np.ptp(filled) > 1e-9 else None
 
 
-def _one_hot(codes: Ints) -> tuple[Floats, Ints]:
-    present, inverse = np.unique(codes, return_inverse=True)
-    return np.eye(len(present))[inverse], present
-
-
 def build(
     design: VictimDesign, rows: Ints, load: Floats, columns: Ints, concurrency: Concurrency | None, options: Options
 ) -> Controls:
@@ -74,64 +88,47 @@ def build(
     """
     start, end, node = design.start[rows], design.end[rows], design.node[rows]
     n = len(rows)
-    types, present = _one_hot(design.node_type[rows])
-    fixed = {NODE_TYPE: types}
-    cold = design.cold[rows]
-    if cold.any() and not cold.all():
-        fixed["cold start"] = cold[:, None].astype(np.float64)
-    if design.version is not None:
-        fixed["version"] = _one_hot(design.version[rows])[0][:, 1:]
-    for name, series in (("CPU throttling", design.throttled), ("memory pressure", design.pressure)):
-        values = _known(series, rows)
-        if values is not None:
-            fixed[name] = values[:, None]
-    window = float(np.ptp(start))
-    position = (start - start.min()) / max(window, 1.0)
-    block = np.minimum((position * options.blocks).astype(np.int64), options.blocks - 1)
-    groups: list[tuple[str, Floats, float]] = []
-    if np.ptp(load) > 1e-9:
-        over = np.stack([np.maximum(0.0, load - knot) for knot in np.quantile(load, [0.6, 0.85, 0.95])], axis=1)
-        groups.append(("load of the node", over, LOAD_SD))
-    if window > 1.5 * _DAY:
-        angle = 2 * np.pi * (start % _DAY) / _DAY
-        harmonics = np.stack([f(k * angle) for k in (1, 2) for f in (np.sin, np.cos)], axis=1)
-        groups.append(("time of day", harmonics, TIME_SD))
-    groups.append(("slow change", _hats(position, int(np.clip(n // 25, 6, options.blocks))), TIME_SD))
-    nodes, _ = _one_hot(node)
-    if nodes.shape[1] > 1:
-        groups.append(("node", nodes, NODE_SD))
-    days = int(np.clip(n // (30 * nodes.shape[1]), 0, 12))
-    if days > 1:
-        groups.append(("spell of a node", _one_hot(node * days + block * days // options.blocks)[0], NODE_SD))
-    placebo = np.zeros(0, np.int64)
-    everywhere = None
+    series = {
+        name: values
+        for name, given in (("CPU throttling", design.throttled), ("memory pressure", design.pressure))
+        if (values := _known(given, rows)) is not None
+    }
+    everywhere, beside = np.zeros(0), np.zeros((n, 0))
     if concurrency is not None:
         everywhere = mean(concurrency, np.array([concurrency.functions]), start, end)[:, 0]
-    if concurrency is not None and everywhere is not None and nodes.shape[1] > 1:
-        groups.append((_CLUSTER, np.stack([everywhere, np.sqrt(everywhere)], axis=1) * _scales(everywhere), TIME_SD))
-        placebo = columns
-        groups.append((PLACEBO, mean(concurrency, placebo, start, end), PLACEBO_SD))
-    values = np.concatenate([*fixed.values(), *(part - part.mean(axis=0) for _, part, _ in groups)], axis=1)
-    sizes = [sum(part.shape[1] for part in fixed.values()), *(part.shape[1] for _, part, _ in groups)]
-    names = [*fixed.items(), *((name, part) for name, part, _ in groups)]
-    cluster = np.unique(node * options.blocks + block, return_inverse=True)[1]
-    return Controls(
-        values,
-        np.repeat(np.arange(len(sizes)), sizes),
-        np.array([np.inf, *(sd for _, _, sd in groups)]),
-        present,
-        placebo,
-        cluster.astype(np.int64),
-        block,
-        tuple(name for name, part in names for _ in range(part.shape[1])),
-        everywhere,
+        if node.min() < node.max():
+            beside = mean(concurrency, columns, start, end)
+    made = layout.laid_out(
+        layout.Rows(
+            start,
+            node,
+            design.node_type[rows],
+            design.cold[rows],
+            np.zeros(0, np.int64) if design.version is None else design.version[rows],
+            np.stack(list(series.values()), axis=1) if series else np.zeros((n, 0)),
+            load,
+            np.ascontiguousarray(everywhere),
+            beside,
+        ),
+        options.blocks,
     )
-
-
-def _scales(everywhere: Floats) -> Floats:
-    """Return by what the load of the cluster and its root are multiplied [2], so that both move alike at its mean."""
-    spread = max(float(everywhere.std()), 1e-6)
-    return np.array([1.0, 2 * np.sqrt(everywhere.mean())]) / spread
+    sizes = made.sizes.tolist()
+    shown = [kind for kind in range(layout.GROUPS) if kind >= layout.LOAD and sizes[kind]]
+    names = [*(_NAMES[kind] for kind in (*_PLAIN, *shown) for _ in range(sizes[kind]))]
+    first = sum(sizes[: layout.SERIES])
+    names[first:first] = series
+    group = np.repeat(np.arange(1 + len(shown)), [sum(sizes[: layout.LOAD]), *(sizes[kind] for kind in shown)])
+    return Controls(
+        made.values,
+        group,
+        np.array([np.inf, *(_SD[kind] for kind in shown)]),
+        made.types,
+        columns if sizes[layout.CLUSTER] else np.zeros(0, np.int64),
+        made.cluster,
+        made.block,
+        tuple(names),
+        everywhere if concurrency is not None else None,
+    )
 
 
 def crowd(known: Controls, beta: Floats) -> Floats:
@@ -143,7 +140,7 @@ def crowd(known: Controls, beta: Floats) -> Floats:
     at = [place for place, name in enumerate(known.name) if name == _CLUSTER]
     if known.everywhere is None or not at:
         return np.zeros(3)
-    one, root = beta[at] * _scales(known.everywhere)
+    one, root = beta[at] * layout.scales(known.everywhere)
     return np.array([one, root, one * known.everywhere.mean() + root * np.sqrt(known.everywhere).mean()])
 
 
