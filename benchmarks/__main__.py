@@ -31,6 +31,7 @@ BENCHMARKS = (
     "growth",
     "retention",
     "cycle",
+    "long_history",
     "help",
 )
 #: Where tables are kept that are worth keeping.

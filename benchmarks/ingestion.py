@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.activation_pages import NEWEST, pages
 from benchmarks.figures import Figure, interleaved
@@ -15,6 +16,8 @@ from benchmarks.killing import kill_repeatedly
 from featurestore.store import ingest
 from featurestore.store.duck import Store, staging
 from pipeline.records import Batch
+
+T = TypeVar("T")
 
 #: Records at full scale, and a page as OpenWhisk's default maximum gives it.
 RECORDS, PAGE = 1_000_000, 200
@@ -116,13 +119,23 @@ def _peak(work: Callable[[Path, tuple[Path, ...]], None], directory: Path, files
 
 def measured_peak(work: Callable[..., None], *arguments: object) -> float:
     """Return the peak resident memory, in MB, of a fresh process that does *work*."""
+    return alone(_measured, work, *arguments)
+
+
+def alone(work: Callable[..., T], *arguments: object) -> T:
+    """Return what a fresh process returns of *work*."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
-        return pool.apply(_measured, (work, *arguments))
+        return pool.apply(work, arguments)
 
 
 def _measured(work: Callable[..., None], *arguments: object) -> float:
     work(*arguments)
+    return peak()
+
+
+def peak() -> float:
+    """Return the peak resident memory of this process, in MB."""
     # Unlike the resource usage of the process, this one does not begin with what the parent needed.
-    [peak] = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-    return int(peak) / 1024
+    [found] = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    return int(found) / 1024

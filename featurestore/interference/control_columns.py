@@ -123,7 +123,7 @@ def laid_out(rows: Rows, blocks: int) -> Columns:
 @compiled
 def scales(everywhere: Floats) -> Floats:
     """Return by what the load of the cluster and its root are multiplied [2], so that both move alike at its mean."""
-    spread = max(np.std(everywhere), 1e-6)
+    spread = max(float(np.std(everywhere)), 1e-6)
     return np.array([1.0 / spread, 2 * np.sqrt(np.mean(everywhere)) / spread])
 
 
