@@ -105,10 +105,3 @@ def valued(codes: Ints, values: Floats, wanted: Ints, missing: float) -> Floats:
         there = codes[at] == wanted
         found[there] = values[at[there]]
     return found
-
-
-def places(block: Block, types: Ints, columns: Ints) -> Ints:
-    """Return where the parameters of *block* stand among [types, columns, columns], which contain its own."""
-    t, m = len(types), len(columns)
-    own = np.searchsorted(columns, block.columns)
-    return np.concatenate([np.searchsorted(types, block.types), t + own, t + m + own])

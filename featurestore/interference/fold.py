@@ -9,11 +9,12 @@ Sources: Ljung, System Identification (1999), ch. 11 (recursive least squares wi
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from featurestore.compiled import compiled
-from featurestore.interference.blocks import Block, information, places, valued
+from featurestore.interference.blocks import Block, information
 from featurestore.interference.cholesky import mean
 from featurestore.interference.evidence import Floats, Ints
 from featurestore.interference.gaussian import inverse
@@ -38,20 +39,11 @@ def fold(state: Block, day: Block, memory: float = MEMORY) -> Block:
         return day
     if day.version and state.version and day.version != state.version:
         state = renewed(state)
-    types, columns = np.union1d(state.types, day.types), np.union1d(state.columns, day.columns)
-    met = np.union1d(state.met, day.met)
-    gram, pull = np.zeros((len(types) + 2 * len(columns),) * 2), np.zeros(len(types) + 2 * len(columns))
-    new = places(day, types, columns)
-    gain = np.zeros(len(pull))
-    gain[new] = np.maximum(np.diag(day.gram), 0.0)
-    keep = 1.0 / np.sqrt(1.0 + gain / memory)
-    old = places(state, types, columns)
-    _add_lasting(gram, pull, old, keep[old], state.gram, mean(state.gram, np.full(len(old), 1e-6), state.pull))
-    left = information(gram, len(types), len(columns))
-    _add(gram, pull, new, day.gram, day.pull)
+    types, columns, gram, pull, keep, left = _summed(_Sums(*_of(state)), _Sums(*_of(day)), memory)
+    met, overlaps, activations = _met(
+        state.met, state.overlaps, state.activations, day.met, day.overlaps, day.activations, columns, keep
+    )
     kernels, under = _both(state, day, left)
-    share = np.ones(len(met))
-    share[np.isin(met, columns)] = keep[len(types) + np.searchsorted(columns, np.intersect1d(met, columns))] ** 2
     return Block(
         types=types,
         columns=columns,
@@ -59,14 +51,101 @@ def fold(state: Block, day: Block, memory: float = MEMORY) -> Block:
         pull=pull,
         rows=state.rows + day.rows,
         met=met,
-        overlaps=valued(state.met, state.overlaps, met, 0.0) * share + valued(day.met, day.overlaps, met, 0.0),
-        activations=valued(state.met, state.activations, met, 0.0) + valued(day.met, day.activations, met, 0.0),
+        overlaps=overlaps,
+        activations=activations,
         version=day.version or state.version,
         gap=day.gap if day.weight else state.gap,
         weight=day.weight or state.weight,
         kernels=kernels,
         under=under,
     )
+
+
+class _Sums(NamedTuple):
+    """The sums of a block."""
+
+    types: Ints
+    columns: Ints
+    gram: Floats
+    pull: Floats
+
+
+def _of(block: Block) -> tuple[Ints, Ints, Floats, Floats]:
+    return block.types, block.columns, np.ascontiguousarray(block.gram), block.pull
+
+
+@compiled
+def _summed(state: _Sums, day: _Sums, memory: float) -> tuple[Ints, Ints, Floats, Floats, Floats, float]:
+    """Return types, columns, gram and pull of both, what of the old evidence of each column stays [m], and the
+    information about the slowdowns that does."""
+    types, columns = _union(state.types, day.types), _union(state.columns, day.columns)
+    kinds, m = len(types), len(columns)
+    size = kinds + 2 * m
+    gram, pull, keep = np.zeros((size, size)), np.zeros(size), np.ones(size)
+    new, old = _places(day, types, columns), _places(state, types, columns)
+    for row in range(len(new)):
+        keep[new[row]] = 1.0 / np.sqrt(1.0 + max(day.gram[row, row], 0.0) / memory)
+    believed = mean(state.gram, np.full(len(old), 1e-6), state.pull)
+    _add_lasting(gram, pull, old, keep[old], state.gram, believed)
+    left = 0.0
+    for row in range(kinds, kinds + m):
+        left += gram[row, row]
+    _add(gram, pull, new, day.gram, day.pull)
+    return types, columns, gram, pull, keep[kinds : kinds + m] ** 2, left
+
+
+@compiled
+def _met(
+    known: Ints,
+    overlaps: Floats,
+    activations: Floats,
+    more: Ints,
+    more_overlaps: Floats,
+    more_activations: Floats,
+    columns: Ints,
+    keep: Floats,
+) -> tuple[Ints, Floats, Floats]:
+    """Return all functions met, *known* and *more*, with their overlaps and activations; of the *columns* the share
+    *keep* of the old overlaps stays."""
+    met = _union(known, more)
+    found, counted = np.zeros(len(met)), np.zeros(len(met))
+    for row, place in enumerate(np.searchsorted(met, known)):
+        found[place], counted[place] = overlaps[row], activations[row]
+    for row, place in enumerate(np.searchsorted(met, columns)):
+        if place < len(met) and met[place] == columns[row]:
+            found[place] *= keep[row]
+    for row, place in enumerate(np.searchsorted(met, more)):
+        found[place] += more_overlaps[row]
+        counted[place] += more_activations[row]
+    return met, found, counted
+
+
+@compiled
+def _union(some: Ints, others: Ints) -> Ints:
+    """Return the codes of both, each ascending and once."""
+    found = np.empty(len(some) + len(others), np.int64)
+    at = i = j = 0
+    while i < len(some) or j < len(others):
+        if j == len(others) or (i < len(some) and some[i] <= others[j]):
+            j += j < len(others) and some[i] == others[j]
+            found[at] = some[i]
+            i += 1
+        else:
+            found[at] = others[j]
+            j += 1
+        at += 1
+    return found[:at].copy()
+
+
+@compiled
+def _places(block: _Sums, types: Ints, columns: Ints) -> Ints:
+    """Return where the parameters of *block* stand among [types, columns, columns], which contain its own."""
+    kinds, width = len(block.types), len(block.columns)
+    found = np.empty(kinds + 2 * width, np.int64)
+    found[:kinds] = np.searchsorted(types, block.types)
+    found[kinds : kinds + width] = len(types) + np.searchsorted(columns, block.columns)
+    found[kinds + width :] = found[kinds : kinds + width] + len(columns)
+    return found
 
 
 @compiled
