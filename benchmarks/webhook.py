@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks import webhook_churn, webhook_cores
 from benchmarks.figures import Figure, Timing, timing
-from benchmarks.webhook_client import Asked, Target
-from benchmarks.webhook_world import CLUSTER, snapshot, templates
+from benchmarks.webhook_client import Asked, Target, differing
+from benchmarks.webhook_world import configuration, snapshot, templates
 from featurestore.store import published
 from jobs.supervisor import children
 
@@ -45,17 +45,6 @@ def serving(kind: str, config: Path) -> Iterator[Target]:
             yield target
         finally:
             children.end([process], _GRACE)
-
-
-def configuration(directory: Path, name: str, more: str = "") -> Path:
-    """Write a configuration whose files bear *name*; returns its path."""
-    path = directory / f"{name}.toml"
-    path.write_text(
-        f"[store]\npath = {str(directory / f'{name}.db')!r}\nsnapshot = {str(directory / f'{name}.snapshot')!r}\n"
-        f"spool = {str(directory / f'{name}.spool')!r}\ncontrol = {str(directory / f'{name}.control')!r}\n"
-        f"[advice]\nmode = 'prefer'\nstale_after = '7d'\n[serve]\ncluster = '{CLUSTER}'\n{more}"
-    )
-    return path
 
 
 def run(scale: float) -> list[Figure]:
@@ -131,12 +120,6 @@ def _answering(empty: Path, full: Path, functions: int) -> list[Figure]:
         Figure("memory of the serving process, all functions worked out", whole / _GIB, "GiB"),
         differing(wrong, compared, "prepared and first"),
     ]  # fmt: skip
-
-
-def differing(wrong: int, compared: int, which: str) -> Figure:
-    """Return the figure that says how many of the *compared* answers differ from the reference."""
-    return Figure(f"answers that differ from the uncached reference ({which})", wrong, f"of {compared}", goal="none",
-                  met=not wrong and compared > 0)  # fmt: skip
 
 
 def memory(target: Target) -> int:

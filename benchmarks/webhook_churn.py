@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 
 from benchmarks import learning
 from benchmarks.figures import Figure
-from benchmarks.webhook_client import Asked, Target
-from benchmarks.webhook_world import function, templates
+from benchmarks.webhook_client import Asked, Target, differing
+from benchmarks.webhook_world import configuration, function, templates
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs.supervisor import children
@@ -50,8 +50,6 @@ Size = tuple[int, int, int]
 
 def run(directory: Path, size: Size) -> list[Figure]:
     """Measure at *size*, the numbers of nodes, pods and functions; *directory* holds the first snapshot."""
-    from benchmarks.webhook import configuration, differing
-
     with _cluster(size) as kubeconfig, socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
         free.close()

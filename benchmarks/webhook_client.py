@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonpatch
 
+from benchmarks.figures import Figure
 from benchmarks.webhook_world import PLACE
 
 #: Stands for a decision's name in patches that are compared.
@@ -166,6 +167,12 @@ class Asked:
     def forget(self) -> None:
         """Forget the answers so far."""
         self._answers = []
+
+
+def differing(wrong: int, compared: int, which: str) -> Figure:
+    """Return the figure that says how many of the *compared* answers differ from the reference."""
+    return Figure(f"answers that differ from the uncached reference ({which})", wrong, f"of {compared}", goal="none",
+                  met=not wrong and compared > 0)  # fmt: skip
 
 
 def _batches(items: Sequence[tuple[int, int]], size: int) -> Iterator[Sequence[tuple[int, int]]]:

@@ -1,4 +1,5 @@
-"""A large cluster's snapshot and the reviews that are asked against it, both made up and reproducible."""
+"""A large cluster's snapshot and the reviews that are asked against it, both made up and reproducible, and what is
+configured of who serves it."""
 
 import json
 import random
@@ -99,6 +100,17 @@ def publish(path: str, arguments: tuple[int, int, int, int, int]) -> None:
     """Write the snapshot of these *arguments* to *path*, under a version of its own."""
     made = snapshot(*arguments)
     published.write(replace(made, version=f"bench-{arguments[-1] + 1}"), Path(path))
+
+
+def configuration(directory: Path, name: str, more: str = "") -> Path:
+    """Write a configuration whose files bear *name*; returns its path."""
+    path = directory / f"{name}.toml"
+    path.write_text(
+        f"[store]\npath = {str(directory / f'{name}.db')!r}\nsnapshot = {str(directory / f'{name}.snapshot')!r}\n"
+        f"spool = {str(directory / f'{name}.spool')!r}\ncontrol = {str(directory / f'{name}.control')!r}\n"
+        f"[advice]\nmode = 'prefer'\nstale_after = '7d'\n[serve]\ncluster = '{CLUSTER}'\n{more}"
+    )
+    return path
 
 
 def templates(numbers: Iterable[int], seed: int) -> list[bytes]:
