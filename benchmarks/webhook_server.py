@@ -26,6 +26,7 @@ from featurestore.store import published
 from jobs import logs, wire
 from jobs.config import Settings, load
 from jobs.service import process, review, shape
+from jobs.service.ahead import Ahead
 from jobs.service.body import read
 from jobs.service.prepared import Prepared
 from jobs.supervisor import children, main
@@ -101,6 +102,32 @@ class Compared:
         return list(recommend(asking, view, self._policy, decision=asked["uid"]).patch)
 
 
+class Holding:
+    """Holds up what works answers out ahead, so that a pod that comes before it can be timed."""
+
+    def __init__(self, serving: process.Process) -> None:
+        self._ahead, self._held = serving.ahead, False
+        take, work = Ahead.take, Ahead.work
+
+        def taken(ahead: Ahead, *asked: Any) -> Prepared | None:
+            return None if self._held else take(ahead, *asked)
+
+        def worked(ahead: Ahead, *given: Any) -> None:
+            if not self._held:
+                work(ahead, *given)
+
+        Ahead.take = taken  # type: ignore[method-assign,assignment]
+        Ahead.work = worked  # type: ignore[method-assign,assignment]
+
+    async def hold(self, request: Request) -> JSONResponse:
+        """Hold it where the body is ``true``, let it go on where it is ``false``; answer what was made so far, and
+        the seconds of CPU that this took.
+        """
+        asked = json.loads(await request.body())
+        self._held = self._held if asked is None else asked
+        return JSONResponse({"made": self._ahead.made, "seconds": self._ahead.spent.seconds})
+
+
 def _without_memory(view: View) -> View:
     """Return *view* with nothing worked out from it yet."""
     return replace(
@@ -124,14 +151,16 @@ def noop(listening: socket.socket, config: Path) -> None:
 
 
 def webhook(listening: socket.socket, config: Path, directory: Path | None, slot: int) -> None:
-    """Serve the real process; ``POST /keep``, ``/groups`` and ``/reference`` are those of `Compared`."""
+    """Serve the real process; ``POST /keep``, ``/groups`` and ``/reference`` are those of `Compared`, ``/hold`` is
+    that of `Holding`.
+    """
     real, settings = process.Process.server, load(config)
 
     def server(serving: process.Process) -> uvicorn.Server:
         compared = Compared(serving, settings)
-        for path in ("keep", "groups", "reference"):
-            route = Route(f"/{path}", getattr(compared, path), methods=["POST"])
-            serving.app.router.routes.append(route)
+        asked = {name: getattr(compared, name) for name in ("keep", "groups", "reference")}
+        for name, handler in {**asked, "hold": Holding(serving).hold}.items():
+            serving.app.router.routes.append(Route(f"/{name}", handler, methods=["POST"]))
         return real(serving)
 
     process.Process.server = server  # type: ignore[method-assign,assignment]

@@ -13,6 +13,7 @@ import msgspec
 from featurestore.store.decision import Decision
 from jobs.asking import ADMISSION, Beside, InTurn, Told
 from jobs.service import shape
+from jobs.service.ahead import Ahead
 from jobs.service.decide import Decided
 from jobs.service.prepared import PLACE, Prepared, Spent
 from jobs.service.renewing import Answers, Renewing, alike, stands
@@ -51,7 +52,8 @@ class Desk:
     another.
 
     *volumes* says what a pod mounts, None where disks are not looked at. *retire* gets the answers of a former view;
-    with *renewing* they stand until it has worked them out anew.
+    with *renewing* they stand until it has worked them out anew. *ahead* keeps answers that nobody has asked for yet,
+    which `prepare_ahead` works out, in a thread of its own.
 
     *left_out* is told of each rule that took an admission longer than *deadline* seconds, or failed.
 
@@ -71,6 +73,7 @@ class Desk:
         volumes: VolumesOf | None = None,
         retire: Callable[[dict[Any, Any]], None] = lambda former: None,
         renewing: Renewing | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self._state = state
         self._policy = policy
@@ -89,6 +92,7 @@ class Desk:
         self._former: Answers = {}
         self._shapes: tuple[View | None, dict[object, Request]] = (None, {})
         self._renewing = renewing
+        self._ahead = ahead
 
     def decide(self, review: AdmissionRequest, at: datetime, *, dry_run: bool) -> Decided:
         """Decide about the pod of *review*; the decision bears the review's uid.
@@ -120,9 +124,10 @@ class Desk:
         key = shape.key_of(pod, review.namespace, view, self._policy, self._names)
         key += shape.consumers_of(pod, review.namespace, self._intents())
         prepared = self._prepared.get(key)
-        if prepared is None and self._renewing is not None and stands(former := self._former.get(key), view):
-            prepared = self._prepared[key] = former
-            self._renewing.later(key, review, view)
+        if prepared is None and (ready := self._ready(key, view, at, old)) is not None:
+            prepared = self._prepared[key] = ready
+            if ready.view is not view and self._renewing is not None:
+                self._renewing.later(key, review, view)
         if prepared is None or prepared.spent:
             if prepared is not None and prepared.view.at >= view.at:
                 view = updated(prepared.view, at, Changes(reserved=tuple(prepared.reserved)))
@@ -130,6 +135,15 @@ class Desk:
             if not prepared.left_out:
                 self._prepared[key] = prepared
         return prepared
+
+    def _ready(self, key: shape.Key, view: View, at: datetime, old: bool) -> Prepared | None:
+        """Return the answer that stands for a pod nobody asked for yet in *view*: of a former one, or made ahead."""
+        former, ahead = self._former.get(key), None
+        if self._renewing is None or not stands(former, view):
+            former = None
+        if self._ahead is not None and not old:
+            ahead = self._ahead.take(key, view, at)
+        return ahead if former is None or (ahead is not None and ahead.view.at > former.view.at) else former
 
     def _turn_to(self, view: View, old: bool) -> None:
         """Answer from *view* from now on; answers of the former one may stand for a while where it is much alike."""
@@ -149,17 +163,27 @@ class Desk:
         if self._renewing is not None:
             self._renewing.work(lambda key, review, view: self._prepare(key, review, view, self._now()))
 
+    def prepare_ahead(self) -> None:
+        """Work out answers that nobody has asked for yet; for a thread of its own."""
+        at = self._now()
+        if self._ahead is not None and not stale(self._state.current.view, self._policy, at):
+            self._ahead.work(lambda request, view, spent: self._answered(request, view, self._now(), spent), at)
+
     def _prepare(self, key: shape.Key | None, review: AdmissionRequest, view: View, at: datetime) -> Prepared:
         with self._spent:
-            request = self._read(key, review, view)
-            made = answer(request, view, self._policy, decision=PLACE, at=at, ask=self._in_turn)
-            return Prepared(made, self._spent)
+            return self._answered(self._read(key, review, view), view, at, self._spent)
+
+    def _answered(self, request: Request, view: View, at: datetime, spent: Spent) -> Prepared:
+        made = answer(request, view, self._policy, decision=PLACE, at=at, ask=self._in_turn)
+        return Prepared(made, spent)
 
     def _read(self, key: shape.Key | None, review: AdmissionRequest, view: View) -> Request:
         """Read the request, from that of a pod that differed in its function alone where there was one in *view*."""
         of, shapes = self._shapes
         rest, known = (None, None) if key is None or of is not view else shape.apart(key)
         if known is not None and (like := shapes.get(rest)) is not None:
+            if self._ahead is not None and rest is not None:
+                self._ahead.asked(rest, like, view)
             return of_another(like, *known)
         request = self._request(_OBJECT.decode(review.object), view, review.namespace)
         if known is not None and request.hpa is None and request.hosts is None and self._volumes is None:

@@ -97,14 +97,18 @@ class Prepared(Common):
             return self._before + name + self._between
         return b"".join((self._before, name, self._between, b2a_base64(name, newline=False), self._behind))
 
+    def render(self) -> None:
+        """Work out what the history keeps, and let go of what it is made of: columns over all nodes."""
+        with self._rendering, self._spent:
+            if self._answer is not None:
+                told = self._answer.recommendation(PLACE, raw=True)
+                self._document = msgspec.json.encode(told).removesuffix(_TAIL).split(_PLACE)
+                self._answer = None
+
     def document(self, decision: str, namespace: str, pod: str) -> msgspec.Raw:
         """Return the recommendation as the history keeps it for one pod; not for the admission path."""
         if not self._document:
-            with self._rendering, self._spent:
-                if self._answer is not None:
-                    told = self._answer.recommendation(PLACE, raw=True)
-                    self._document = msgspec.json.encode(told).removesuffix(_TAIL).split(_PLACE)
-                    self._answer = None  # it holds columns over all nodes
+            self.render()
         return msgspec.Raw(_inside(decision).join(self._document) + names(namespace, pod))
 
 

@@ -19,6 +19,7 @@ from jobs.config import Settings, admitted, load
 from jobs.explaining import explain
 from jobs.service import counts, history, reached
 from jobs.service.accepting import Server
+from jobs.service.ahead import Ahead
 from jobs.service.app import Parts, create_app
 from jobs.service.auth import Token
 from jobs.service.desk import Desk
@@ -57,6 +58,7 @@ _SWITCH = 0.0002
 
 #: How often it is looked whether answers are to be worked out anew, in seconds.
 _RENEWING = 0.05
+_AHEAD = 0.25
 
 #: How long a replica waits for its first snapshot before it answers without, in seconds.
 _FIRST_SNAPSHOT = 20.0
@@ -84,6 +86,7 @@ class Process:
         kubernetes = partial(wire.kubernetes_of, settings, cluster)
         self.hosts = HostJobs(Control(settings.store.control), cluster, settings.hosts, kubernetes)
         retiring = Retiring()
+        self.ahead = Ahead(retiring.answers)
         views = Views(cluster, policy, self.reservations, lambda: self.live)
         self.state: State[View] = State(
             settings.store.snapshot,
@@ -92,7 +95,7 @@ class Process:
             self._changes,
             lambda: self.reservations.changes,
             lambda: spent.seconds,
-            retire=retiring.view,
+            retire=self._retired(retiring),
         )
         self.metrics = Metrics(tally, directory, slot, serve.metrics_pairs)
         self.metrics.loads = lambda: (self.state.loads, self.state.failures)
@@ -131,8 +134,10 @@ class Process:
             volumes=disk_desk.volumes if disks is not None else None,
             retire=retiring.answers,
             renewing=Renewing(spent),
+            ahead=self.ahead,
         )
         self._renewing = Periodic("renewing", _RENEWING, desk.renew)
+        self._ahead = Periodic("ahead", _AHEAD, desk.prepare_ahead)
         self.app = create_app(
             Parts(
                 snapshot=lambda: self.state.current.snapshot,
@@ -165,7 +170,8 @@ class Process:
     def _threads(self) -> tuple[State[View] | Periodic | Live | LiveDisks | Running | Watched | Spool | None, ...]:
         """What runs beside the server; what writes last is closed last."""
         watching = (self._reservations, self._jobs, self.intents, self.disks, self.live)
-        return (*watching, self._warming, self._renewing, self._retiring, self.state, self.spool, self._housekeeping)
+        working = (self._warming, self._renewing, self._ahead, self._retiring)
+        return (*watching, *working, self.state, self.spool, self._housekeeping)
 
     def start(self) -> None:
         """Start the threads."""
@@ -199,6 +205,13 @@ class Process:
             ssl_context_factory=(lambda _config, _default: tls) if tls is not None else None,
         )
         return Server(config)
+
+    def _retired(self, retiring: Retiring) -> Callable[[View, View], None]:
+        def retire(former: View, view: View) -> None:
+            self.ahead.turn(former, view)
+            retiring.view(former, view)
+
+        return retire
 
     def _changes(self) -> int:
         return self.hosts.changes + (self.live.changes if self.live is not None else 0)

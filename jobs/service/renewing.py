@@ -29,7 +29,7 @@ _REST: Final = 19.0
 _PAUSE: Final = 0.01
 _LONGEST: Final = 0.5
 #: Older answers than this are renewed one after the other.
-_OLD: Final = timedelta(seconds=15)
+OLD: Final = timedelta(seconds=15)
 #: So many answers are worked out in one go, which may take a second or two; closing waits for it.
 _BIT: Final = 20
 
@@ -95,7 +95,7 @@ class Renewing:
             if not made.left_out:
                 answers[key] = made
             spent = self._spent.seconds
-            rest = 0.0 if view.at - at > _OLD else (spent - paid) * _REST
+            rest = 0.0 if view.at - at > OLD else (spent - paid) * _REST
             self._pause(min(max(rest, _PAUSE), _LONGEST))
             paid = spent
 

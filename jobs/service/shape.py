@@ -116,6 +116,11 @@ def apart(key: Key) -> tuple[Key, tuple[int, str, str, tuple[str, ...]] | None]:
     return key[1:], who[:4] if len(who) == _PLAIN and not who[4] else None
 
 
+def of_function(function: int, name: str, named_by: str, rest: Key) -> Key:
+    """Return the key of pods of that function, in no workflow, of which `apart` says *rest* beside."""
+    return ((function, name, named_by, (), ""), *rest)
+
+
 def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Names) -> Key:
     """Return what the answer to *pod* depends on, beside *view* and *policy* themselves.
 

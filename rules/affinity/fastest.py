@@ -65,10 +65,14 @@ class Times:
 
     def on(self, nodes: Numbers, view: View) -> Iterator[tuple[float, int]]:
         """Yield the time on each of *nodes*, and how it is known."""
-        own = dict(zip(self.at.tolist(), zip(self.own.tolist(), self.own_kind.tolist(), strict=True), strict=True))
-        general = list(zip(self.by_type.tolist(), self.type_kind.tolist(), strict=True))
-        for node, of in zip(nodes.tolist(), view.nodes.type_of.take(nodes).tolist(), strict=True):
-            yield own.get(node) or general[of]
+        place = np.full(len(view.nodes), -1)
+        place[self.at] = np.arange(len(self.at))
+        rows, of = place.take(nodes), view.nodes.type_of.take(nodes)
+        for row, kind in zip(rows.tolist(), of.tolist(), strict=True):
+            if row < 0:
+                yield float(self.by_type[kind]), int(self.type_kind[kind])
+            else:
+                yield float(self.own[row]), int(self.own_kind[row])
 
 
 _NO_TIMES: Final = np.zeros(0)
@@ -216,10 +220,9 @@ def _grades(times: Floats, best: float, usual: float) -> Scores:
 
 
 def _said(name: str, times: Times, view: View) -> str:
-    at = times.at.tolist()
-    known = [*zip(times.own.tolist(), at, times.own_kind.tolist(), strict=True)]
+    known = [*_best(times)]
     for time, kind, first in zip(
-        times.by_type.tolist(), times.type_kind.tolist(), _first_elsewhere(set(at), view), strict=False
+        times.by_type.tolist(), times.type_kind.tolist(), _first_elsewhere(times.at, view), strict=False
     ):
         if first >= 0:
             known.append((time, first, kind))
@@ -231,10 +234,20 @@ def _said(name: str, times: Times, view: View) -> str:
     return f"{name} answers fastest on node {view.nodes.names[first]} by what is known so far: {told}"
 
 
-def _first_elsewhere(taken: set[int], view: View) -> list[int]:
-    """Return the first node of each type that is none of *taken*, -1 where there is none."""
+def _best(times: Times) -> Iterator[tuple[float, int, int]]:
+    """Yield the best time on a node of its own, the first such node, and how that is known; nothing where none is."""
+    if times.own.size and (best := float(np.fmin.reduce(times.own))) == best:
+        rows = np.flatnonzero(times.own == best)
+        row = int(rows[times.at[rows].argmin()])
+        yield best, int(times.at[row]), int(times.own_kind[row])
+
+
+def _first_elsewhere(at: Numbers, view: View) -> list[int]:
+    """Return the first node of each type that is none of *at*, -1 where there is none."""
     of_types = view.nodes.memo.once("by type", lambda: _by_type(view.nodes.type_of))
-    return [next((node for node in nodes if node not in taken), -1) for nodes in of_types]
+    taken = np.zeros(len(view.nodes), dtype=np.bool_)
+    taken[at] = True
+    return [next((node for node in nodes if not taken[node]), -1) for nodes in of_types]
 
 
 def _by_type(type_of: Ids) -> list[list[int]]:
