@@ -69,6 +69,8 @@ class Admitted(msgspec.Struct):
     @property
     def claims(self) -> bool:
         """Whether it mounts claims, or has them made."""
+        if self.spec.volumes is _NONE:
+            return False
         volumes = bytes(self.spec.volumes)
         return b'"persistentVolumeClaim"' in volumes or b'"ephemeral"' in volumes
 
@@ -132,7 +134,9 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
     owner = _controller(metadata.owner_references)
     known = _identity(pod, standing, noted, owner, namespace, view, policy, names)
     labelled = names.action in standing
-    affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
+    affinity, spread = spec.affinity, spec.topology_spread_constraints
+    own = (b"" if affinity is _NONE else bytes(affinity)), (b"" if spread is _NONE else bytes(spread))
+    others = (spec.node_selector, spec.tolerations, spec.init_containers, spec.overhead, spec.resources)
     told = not names.annotations.isdisjoint(noted)
     return (
         _who(known),
@@ -150,16 +154,11 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
             if names.labels.isdisjoint(standing)
             else [each for each in standing.items() if each[0] in names.labels]
         ),
-        *_seen(affinity, spread, standing, namespace, view, names),
+        *_seen(*own, standing, namespace, view, names),
         *(_stream(standing, namespace) if JOB in standing else ()),
         *([item for item in noted.items() if item[0] in names.annotations] if told else ()),
-        affinity,
-        bytes(spec.node_selector),
-        bytes(spec.tolerations),
-        spread,
-        bytes(spec.init_containers),
-        bytes(spec.overhead),
-        bytes(spec.resources),
+        *own,
+        *[b"" if each is _NONE else bytes(each) for each in others],
         *[bytes(each.resources) for each in spec.containers or ()],
     )
 
