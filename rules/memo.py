@@ -27,6 +27,10 @@ class Memo:
             found = self._kept[key] = make()
         return cast(T, found)
 
+    def found(self, key: Hashable) -> Any:
+        """Return what is kept of *key*, None where nothing is: for where not even a function is to be made."""
+        return self._kept.get(key)
+
     def drop(self, count: int) -> bool:
         """Forget *count* results, the newest first; returns whether any are left. Others may go on asking."""
         for _ in range(min(count, len(self._kept))):

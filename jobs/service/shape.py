@@ -4,6 +4,8 @@ Numbers and selectors are compared as the text in which they came: whoever creat
 """
 
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +15,7 @@ from pipeline.objects import EPOCH
 from pipeline.records import Pod
 from rules.hosts.keys import JOB, PREFIX
 from rules.hpa.admission import Index
-from rules.identity import Identity, identify
+from rules.identity import identify
 from rules.owners import prewarm
 from rules.policy import Policy
 from rules.request import MIRROR, PROGRAM, uses_services
@@ -131,22 +133,29 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
     metadata, spec = pod.metadata, pod.spec
     labels, annotations = metadata.labels, metadata.annotations
     standing, noted = labels or {}, annotations or {}
-    owner = _controller(metadata.owner_references)
-    known = _identity(pod, standing, noted, owner, namespace, view, policy, names)
+    owner = _controller(metadata.owner_references) if metadata.owner_references else _NOBODY
+    action = standing.get(names.action)
+    if action and names.naming.isdisjoint(noted):  # then labels alone tell, and all pods of the same labels alike
+        named = ("labelled", standing.get(names.space), action)
+        who, uses = view.memo.found(named) or view.memo.once(
+            named, partial(_known, _record(pod, standing, noted, owner), view, namespace, policy)
+        )
+    else:
+        who, uses = _known(_record(pod, standing, noted, owner), view, namespace, policy)
     labelled = names.action in standing
     affinity, spread = spec.affinity, spec.topology_spread_constraints
     own = (b"" if affinity is _NONE else bytes(affinity)), (b"" if spread is _NONE else bytes(spread))
-    others = (spec.node_selector, spec.tolerations, spec.init_containers, spec.overhead, spec.resources)
+    asked = (spec.node_selector, spec.tolerations, spec.init_containers, spec.overhead, spec.resources)
     told = not names.annotations.isdisjoint(noted)
     return (
-        _who(known),
+        who,
         owner.kind,
         spec.node_name if not spec.node_name else True,
         not labelled and prewarm(pod.name),
         labelled,
         policy.namespaces.get(namespace),
         namespace in policy.across,
-        namespace if _named(known, namespace, policy) else None,
+        namespace if uses or namespace in policy.excluded_namespaces else None,
         None if labels is None else labels is UNSET,
         None if annotations is None else annotations is UNSET,
         *(
@@ -154,27 +163,35 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
             if names.labels.isdisjoint(standing)
             else [each for each in standing.items() if each[0] in names.labels]
         ),
-        *_seen(*own, standing, namespace, view, names),
+        *(
+            ()
+            if own == _NEITHER and not view.standing.kinds.shunned
+            else _seen(*own, standing, namespace, view, names)
+        ),
         *(_stream(standing, namespace) if JOB in standing else ()),
         *([item for item in noted.items() if item[0] in names.annotations] if told else ()),
         *own,
-        *[b"" if each is _NONE else bytes(each) for each in others],
-        *[bytes(each.resources) for each in spec.containers or ()],
+        *map(bytes, asked),  # no comprehensions, each of which makes a function: this runs for each pod
+        *map(bytes, map(_RESOURCES, spec.containers or ())),
     )
 
 
-def _identity(
-    pod: Admitted, labels: dict[str, str], notes: dict[str, str], owner: _Owner, namespace: str, view: View,
-    policy: Policy, names: Names,
-) -> Identity:  # fmt: skip
-    """Say which function *pod* is; where its labels alone tell, once for all pods of the same labels."""
-    action = labels.get(names.action)
-    if not action or not names.naming.isdisjoint(notes):
-        return identify(_record(pod, labels, notes, owner), view, namespace, policy)
-    return view.memo.once(
-        ("labelled", labels.get(names.space), action),
-        lambda: identify(_record(pod, labels, notes, owner), view, namespace, policy),
-    )
+_RESOURCES: Final = attrgetter("resources")
+#: Without rules of its own about nodes, other pods, and spreading.
+_NEITHER: Final = (b"", b"")
+
+
+def _known(pod: Pod, view: View, namespace: str, policy: Policy) -> tuple[tuple[object, ...], bool]:
+    """Say who *pod* is, and whether it uses services, which the namespace shows in.
+
+    Workflow and action live as long as the view does, so that their identity stands for them.
+    """
+    known = identify(pod, view, namespace, policy)
+    told = (known.function, known.name, known.named_by, known.ambiguous, known.workflow_name)
+    if known.workflow is None:
+        return told, False
+    uses = known.action is not None and bool(uses_services(known.workflow, known.action))
+    return (*told, id(known.workflow), id(known.action)), uses
 
 
 def consumers_of(pod: Admitted, namespace: str, known: Index) -> tuple[object, ...]:
@@ -217,18 +234,6 @@ def _stream(labels: dict[str, str], namespace: str) -> tuple[str | tuple[str, st
 
 #: So much is told of one who is in no workflow that is known.
 _PLAIN: Final = 5
-
-
-def _who(known: Identity) -> tuple[object, ...]:
-    """Workflow and action live as long as the view does, so that their identity stands for them."""
-    told = (known.function, known.name, known.named_by, known.ambiguous, known.workflow_name)
-    return told if known.workflow is None else (*told, id(known.workflow), id(known.action))
-
-
-def _named(known: Identity, namespace: str, policy: Policy) -> bool:
-    """Whether the namespace itself shows in the answer."""
-    uses = known.workflow is not None and known.action is not None and uses_services(known.workflow, known.action)
-    return bool(uses) or namespace in policy.excluded_namespaces
 
 
 def _controller(owners: list[_Owner] | None) -> _Owner:
