@@ -224,6 +224,6 @@ STEPS: Mapping[str, tuple[int, str, Callable[[int], AbstractContextManager[Work]
     "fits": (10_000, "activations", _fits),
     "decision": (2_000, "pairs that met", _decision),
     "snapshot": (5_000, "pods", _snapshot),
-    "recommendation": (500, "nodes", _recommendation),
+    "recommendation": (2_000, "nodes", _recommendation),
     "collection": (2_000, "pods", _collection),
 }
