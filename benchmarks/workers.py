@@ -18,9 +18,8 @@ import msgspec
 import numpy as np
 
 from benchmarks.figures import Figure, timing
-from benchmarks.webhook import configuration
 from benchmarks.webhook_client import Asked, Target, cpu_of
-from benchmarks.webhook_world import publish, templates
+from benchmarks.webhook_world import configuration, publish, templates
 from benchmarks.workers_memory import memory
 from jobs.supervisor import children
 
