@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from featurestore import answers, profiles, unmeasured
+from featurestore import answers, declared, profiles, unmeasured
 from featurestore.columnar import codes
 from featurestore.engines.beginning import Begun, begin
 from featurestore.engines.candidate import Inputs, Known, Learned, Options, Prepared, basis, candidate, outside
@@ -59,9 +59,9 @@ def conclude(
     prior = None if prior is None else prior.among(_known(names, found.counted, begun.fits, profile, options))
     limits = profiles.thresholds(found.measured.share[found.measured.node_type < 0])
     guessed = unmeasured.predicted(found.known, found.measured, limits, found.fits)
-    declared = unmeasured.declared_levels(inputs.workflows, names)
+    stated = declared.levels(inputs.workflows, names)
     functions, _ = answers.functions(
-        names, kinds, found.counted, found.measured, inputs.declared, declared, guessed.predicted
+        names, kinds, found.counted, found.measured, inputs.declared, stated, guessed.predicted
     )
     state = _state(begun, found, ready, inputs, options, past, prior, before)
     metrics = {
@@ -71,7 +71,7 @@ def conclude(
         "exposures": found.exposures,
         "class_limits": {name: [float(limit) for limit in limits[r]] for r, name in enumerate(profiles.RESOURCES)},
         "classes": {name: dict(score) for name, score in guessed.scores.items()},
-        "disagreements": unmeasured.disagreements(ready.runs.functions, found.measured, limits, declared),
+        "disagreements": declared.disagreements(ready.runs.functions, found.measured, limits, stated),
         "distance": {**begun.distance, **_strayed(before, begun, state)},
     }
     first = state.head.since if past.aged or found.last is not None else None

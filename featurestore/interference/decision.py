@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from featurestore.interference.calibration import Calibration, calibrate
 from featurestore.interference.evidence import (
@@ -262,12 +262,11 @@ def decide(
         base = np.where(enough, special.expit(special.logit(np.clip(base, 1e-5, 1 - 1e-5)) + shift), base)
     base = np.where(enough, base, special.expit(special.logit(base) + _UNDERSTATED))
     probability, slowdown, low, high = posterior(groups, middle, spread, base, options.interval)
-    p = stats.norm.sf(
-        (middle - np.log1p(options.min_effect)) / np.where(spread > 0, spread * groups.widening, np.nan)
-    )
+    beyond = (middle - np.log1p(options.min_effect)) / np.where(spread > 0, spread * groups.widening, np.nan)
+    p = special.ndtr(-beyond)
     discovered = benjamini_hochberg(np.where(enough, p, np.nan), options.false_discovery)
     z = pairs.placebo / np.where(pairs.placebo_se > 0, pairs.placebo_se, np.nan)
-    shown = benjamini_hochberg(stats.norm.sf(z), options.placebo_level)
+    shown = benjamini_hochberg(special.ndtr(-z), options.placebo_level)
     known = enough & np.isfinite(pairs.estimate)
     status = np.where(known, OBSERVED, np.where(np.isfinite(own), PREDICTED, UNKNOWN)).astype(object)
     status[known & shown & ~discovered & (probability < 0.5)] = SHARED_CAUSE

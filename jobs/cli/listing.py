@@ -75,10 +75,10 @@ def functions(
     output: Output = Format.table,
 ) -> None:
     """What functions use, how much of each resource, how fast they answer, and what is declared otherwise."""
-    from featurestore.unmeasured import declared_otherwise
+    from featurestore.declared import otherwise
 
     def told(found: "pa.Table", known: "Snapshot") -> "pa.Table":
-        differ = declared_otherwise(found, known["workflows"])
+        differ = otherwise(found, known["workflows"])
         return found.add_column(found.num_columns - 1, "declared_otherwise", differ)  # the cluster stays the last
 
     given = {"function": function, "dominant": dominant, "node_type": node_type, "cluster": cluster}

@@ -28,7 +28,7 @@ def free_port() -> int:
 @contextmanager
 def served(place: Town, port: int) -> Iterator["subprocess.Popen[str]"]:
     """Serve *place* until the block is left; then everything must end by itself, in order."""
-    child = place.start("serve")
+    child = place.serve()
     try:
         yield child
     finally:

@@ -18,6 +18,7 @@ import structlog
 
 from jobs.cli.main import main
 from jobs.demo.openwhisk import Fault, StandIn
+from tests.support.forked import Started
 from tests.support.kube_server import KubeServer
 from tests.support.web import Asked, Reply, answering
 
@@ -115,16 +116,16 @@ class Town:
             code = main(arguments)
         return subprocess.CompletedProcess(arguments, code, said.getvalue(), warned.getvalue())
 
-    def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        """Start one command."""
+    def start(self, *arguments: str, **environment: str) -> Started:
+        """Start one command in a process of its own."""
+        return Started(self.home, arguments, self.environment(**environment))
+
+    def serve(self) -> "subprocess.Popen[str]":
+        """Start ``colocate serve`` as a person does."""
         return subprocess.Popen(
-            self.command(*arguments), cwd=self.home, env=self.environment(**environment),
+            [sys.executable, "-m", "jobs.cli", "serve"], cwd=self.home, env=self.environment(),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-
-    @staticmethod
-    def command(*arguments: str) -> list[str]:
-        return [sys.executable, "-m", "jobs.cli", *arguments]
 
     @staticmethod
     def environment(**more: str) -> dict[str, str]:

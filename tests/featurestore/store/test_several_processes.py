@@ -9,6 +9,7 @@ from featurestore.store import queries
 from featurestore.store.duck import Store
 from featurestore.store.ingest import Written, ingest
 from pipeline.records import Batch
+from tests.support.forked import CONTEXT
 from tests.support.stores import NOON, OVERLAP, minutes, page, put, put_pages, record, rows, select
 
 #: As many as are asked for of every collection.
@@ -61,12 +62,11 @@ def _collect(path: Path, files: list[Path], barrier: "multiprocessing.synchroniz
 def test_four_at_once_lose_nothing_and_add_nothing_twice(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"  # made by whichever process is first
     shared = page(tmp_path / "shared.json", [record(number) for number in range(500)])
-    context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(4)
+    barrier = CONTEXT.Barrier(4)
     children = []
     for mine in range(4):
         own = page(tmp_path / f"own-{mine}.json", [record(1000 * (mine + 1) + number) for number in range(100)])
-        children.append(context.Process(target=_collect, args=(path, [shared, own], barrier, mine)))
+        children.append(CONTEXT.Process(target=_collect, args=(path, [shared, own], barrier, mine)))
     for child in children:
         child.start()
     for child in children:
@@ -91,8 +91,7 @@ def test_a_reader_beside_writers_sees_whole_batches(tmp_path: Path) -> None:
         "activations",
         rows=rows("activations", *({"activation_id": str(n), "function": "f", "start": NOON} for n in range(1000))),
     )
-    context = multiprocessing.get_context("spawn")
-    writer = context.Process(target=_write, args=(store, batch))
+    writer = CONTEXT.Process(target=_write, args=(store, batch))
     writer.start()
     seen = set()
     while writer.is_alive():

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pyarrow as pa
 
+from featurestore.declared import disagreements, otherwise
 from featurestore.profiles import Profiles
-from featurestore.unmeasured import declared_otherwise, disagreements
 
 
 def test_a_declared_class_that_is_not_the_measured_one_is_told():
@@ -34,4 +34,4 @@ def test_what_a_workflow_declares_otherwise_stands_beside_the_measured_class():
     actions = [{"name": name, "performanceProfile": profile} for name in ("a", "b")]
     document = json.dumps({"namespace": "default", "name": "flow", "actions": actions})
     workflows = pa.table({"cluster": ["c1"], "document": [document]})
-    assert declared_otherwise(functions, workflows).to_pylist() == ["cpu low, disk high", "", ""]
+    assert otherwise(functions, workflows).to_pylist() == ["cpu low, disk high", "", ""]
