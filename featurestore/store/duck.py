@@ -38,24 +38,81 @@ _TURNS: dict[str, threading.Lock] = {}
 _TURNS_LOCK = threading.Lock()
 
 
+#: What holds for each staging, whatever the work before it set; the bar would go to stdout, unasked.
+_AS_EVER = "SET memory_limit = '1GB'; SET TimeZone = 'UTC'; SET enable_progress_bar = false"
+
+
 @contextmanager
 def staging(spill: Path | None = None) -> Iterator[DuckDBPyConnection]:
-    """Open an in-memory DuckDB in UTC to prepare work in; what exceeds its memory goes to the directory *spill*."""
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": "1GB",
-        "threads": min(4, os.cpu_count() or 1),
-        "autoinstall_known_extensions": "false",
-        "temp_directory": str(spill) if spill is not None else "",
-    }
+    """Yield a connection to an in-memory DuckDB in UTC to prepare work in; what exceeds its memory goes to *spill*.
+
+    To make one takes longer than a short transaction, so one that was left in order is used again, by one at a time;
+    what the connection held is gone by then.
+    """
     try:
-        with duckdb.connect(":memory:", config=config) as con:
-            con.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")  # the bar goes to stdout, unasked
-            yield con
+        database = _idle.take(spill) or _memory(spill)
+        try:
+            with database.cursor() as con:
+                con.execute(_AS_EVER)
+                yield con
+        except BaseException:
+            database.close()
+            raise
+        _idle.give(spill, database)
     except duckdb.OutOfMemoryException as error:
         raise Permanent("store", "out_of_memory", f"preparing what is to be stored: {_line(error)}") from error
     except _FAILING as error:
         where = f" in {spill}" if spill is not None else ""
         raise Permanent("store", "io", f"preparing what is to be stored{where}: {_line(error)}") from error
+
+
+def _memory(spill: Path | None) -> DuckDBPyConnection:
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "threads": min(4, os.cpu_count() or 1),
+            "autoinstall_known_extensions": "false",
+            "temp_directory": str(spill) if spill is not None else "",
+        },
+    )
+
+
+class _Idle:
+    """In-memory databases that nobody uses, the last few by where they spill. A child process begins with none: the
+    threads of these are not in it, and to close one would wait for them."""
+
+    _MOST = 2
+
+    def __init__(self) -> None:
+        self._left: list[tuple[Path | None, DuckDBPyConnection]] = []
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._orphaned)
+
+    def take(self, spill: Path | None) -> DuckDBPyConnection | None:
+        """Return one that spills to *spill*, which is the caller's from then on; None where there is none."""
+        with self._lock:
+            for at, (where, database) in enumerate(self._left):
+                if where == spill:
+                    del self._left[at]
+                    return database
+        return None
+
+    def give(self, spill: Path | None, database: DuckDBPyConnection) -> None:
+        """Keep *database*, unless it has spilled: what it wrote goes when it is closed."""
+        if spill is not None and spill.exists():
+            database.close()
+            return
+        with self._lock:
+            self._left.insert(0, (spill, database))
+            rest, self._left = self._left[self._MOST :], self._left[: self._MOST]
+        for _, each in rest:
+            each.close()
+
+    def _orphaned(self) -> None:
+        self._parents, self._left, self._lock = self._left, [], threading.Lock()
+
+
+_idle = _Idle()
 
 
 class _Outdated(Exception):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -48,7 +49,7 @@ def asked_for(distribution: str, found: dict[str, Distribution]) -> None:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(repository: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of the scripts of a fresh environment that holds the wheel and what it asks for.
 
     What it asks for is linked from this environment, and nothing else of it: a dependency that is not declared is
@@ -67,7 +68,24 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (packages / top).symlink_to(distribution.locate_file(top))
     run(scripts / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
     run(scripts / "python", "-m", "pip", "check", cwd=home)
+    hand_over_machine_code(repository, packages)
     return scripts
+
+
+def hand_over_machine_code(checkout: Path, packages: Path) -> None:
+    """Spare the installed kernels a minute's compilation, where the very same source was compiled in *checkout*.
+
+    numba knows a source by its size and its time of change, and keeps machine code beside it.
+    """
+    for index in checkout.glob("featurestore/**/__pycache__/*.nbi"):
+        source = index.parent.with_name(f"{index.name.partition('.')[0]}.py")
+        same = packages / source.relative_to(checkout)
+        if same.exists() and same.read_bytes() == source.read_bytes():
+            os.utime(same, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))
+            kept = packages / index.parent.relative_to(checkout)
+            kept.mkdir(exist_ok=True)
+            for file in index.parent.glob(f"{index.stem}*.nb?"):
+                shutil.copy2(file, kept)
 
 
 def test_the_wheel_holds_the_four_packages_and_their_data_and_nothing_else(wheel: Path) -> None:
