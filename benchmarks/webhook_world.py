@@ -91,6 +91,11 @@ def snapshot(nodes: int, pods: int, functions: int, pairs: int, seed: int = 0) -
             probability=np.where(slowdown > 0.08, 0.99, 0.1), effective_overlaps=[100.0] * pairs,
             activations=[1000] * pairs, window_start=[now] * pairs, window_end=[now] * pairs,
         ),
+        "base_times": table(
+            "base_times", 4 * functions, cluster=[CLUSTER] * 4 * functions,
+            function=[name for name in known for _ in range(4)], node_type=[f"t{n}" for n in range(4)] * functions,
+            base_ms=rng.uniform(5, 500, 4 * functions),
+        ),
     }  # fmt: skip
     blank = empty(now, "bench-1")
     return Snapshot(blank.version, now, (CLUSTER,), {}, {}, {**blank.tables, **tables})

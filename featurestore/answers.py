@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from featurestore import company as runs_company
 from featurestore import profiles
-from featurestore.columnar import TEXT, TIME, combinations, named
+from featurestore.columnar import TEXT, TIME, codes, combinations, micros, named
 from featurestore.exposure.kernels import Floats, Ints
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference.decision import UNKNOWN, PairTable
@@ -103,10 +104,11 @@ def most_met(company: pa.Table) -> pa.Table:
     return company.take(np.sort(np.argsort(-count, kind="stable")[:_COMPANIES]))
 
 
-def busyness(runs: Runs, until: int) -> pa.Table:
+def busyness(runs: Runs, until: int, placements: pa.Table) -> pa.Table:
     """Return how many activations of each function ran at once on each node, on average over the last hour.
 
-    *until* (microseconds) is where the hour ends.
+    *until* (microseconds) is where the hour ends. Beside it stands the mean number of the function's pods there, of
+    *placements*, null where none is known: what ran in pods that were there for ten minutes ran in a sixth of a pod.
     """
     first = until - HOUR
     overlap = np.minimum(runs.end, until) - np.maximum(runs.start, first)
@@ -118,8 +120,23 @@ def busyness(runs: Runs, until: int) -> pa.Table:
             "node": named(present[:, 0], runs.nodes),
             "function": named(present[:, 1], runs.functions),
             "running": running,
+            "pods": _known_pods(runs, placements, first, until, present),
         }
     ).cast(schema("busyness"))
+
+
+def _known_pods(runs: Runs, placements: pa.Table, first: int, until: int, present: Ints) -> pa.Array:
+    """Return the mean number of pods between *first* and *until* of each node and function of *present* (n, 2)."""
+    began = micros(pc.coalesce(placements["function_from"], placements["started"]))
+    there = np.minimum(micros(placements["ended"]), until) - np.maximum(began, first)
+    node, function = codes(placements["node"], runs.nodes), codes(placements["function"], runs.functions)
+    mine = np.flatnonzero((node >= 0) & (function >= 0) & (there > 0))
+    cell = present[:, 0].astype(np.int64) * len(runs.functions) + present[:, 1]  # ascending, as combinations are
+    wanted = node[mine].astype(np.int64) * len(runs.functions) + function[mine]
+    found = np.minimum(np.searchsorted(cell, wanted), max(len(cell) - 1, 0))
+    mine, found = (each[cell[found] == wanted] if len(cell) else each[:0] for each in (mine, found))
+    pods = np.bincount(found, weights=there[mine], minlength=len(cell)) / HOUR
+    return pa.array(pods, mask=pods <= 0)
 
 
 def pairs(names: pa.Array, table: PairTable, first: int | None, last: int | None) -> pa.Table:

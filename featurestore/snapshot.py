@@ -114,11 +114,12 @@ TABLES: Mapping[str, pa.Schema] = {
         other_requests=pa.string(),  # {resource: amount} beside cpu and memory, null for none
         labels=pa.string(),
     ),
-    "busyness": schema(  # mean number of activations of a function running at once on a node, last hour
+    "busyness": schema(  # mean numbers of a function's running activations and pods on a node, last hour
         cluster=_TEXT,
         node=_TEXT,
         function=_TEXT,
         running=pa.float64(),
+        pods=pa.float64(),  # null where none is known
     ),
     "workflows": schema(cluster=_TEXT, namespace=_TEXT, workflow=pa.string(), document=pa.string()),
     "disks": schema(  # records of `pipeline.disk_records` as JSON

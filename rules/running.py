@@ -18,6 +18,8 @@ Rows = npt.NDArray[np.int64]
 
 #: A pod whose function was not called in the last hour, though calls are measured, may still be called any moment.
 IDLE: Final = 0.1
+#: So much of a pod's hour is as good as what is known otherwise of how busy it is: a minute.
+_BRIEF: Final = 1.0 / 60.0
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False):
@@ -89,7 +91,8 @@ _NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Busyness:
-    """Measured mean numbers of running activations, sorted by function and node.
+    """Measured mean numbers of running activations, sorted by function and node, and of the *pods* that they ran in,
+    over the last hour; NaN where no pod is known.
 
     Rows *start*[f]..*start*[f+1] belong to function f.
     """
@@ -97,13 +100,15 @@ class Busyness:
     start: Rows
     node: Ids
     running: Floats
+    pods: Floats
 
-    def of(self, function: int) -> tuple[Ids, Floats]:
-        """Return the nodes on which *function* was measured, and how much ran there."""
-        if function + 1 >= len(self.start):
-            return _NOWHERE.node, _NOWHERE.busy
-        rows = slice(int(self.start[function]), int(self.start[function + 1]))
-        return self.node[rows], self.running[rows]
+    def of(self, function: int) -> "Busyness":
+        """Return the rows of *function* alone, as those of number 0."""
+        first = last = 0
+        if function + 1 < len(self.start):
+            first, last = int(self.start[function]), int(self.start[function + 1])
+        bounds = np.array([0, last - first])
+        return Busyness(bounds, self.node[first:last], self.running[first:last], self.pods[first:last])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,9 +216,9 @@ class Seen:
     def running(self, nodes: int, functions: int, busyness: Busyness | None) -> Running:
         """Count the pods of each of so many *functions* on each node, and say how busy they are.
 
-        A pod is as busy as was measured on its node, else, or where it came since, as the function's other pods;
-        else, where it came since, as the function was on nodes that it has left; else `IDLE`. Where nothing is
-        measured at all (None), always busy.
+        A pod is as busy as the function's pods on its node were while they were there, else, or where it came since,
+        as the function's other pods; else, where it came since, as the function was on nodes that it has left; else
+        `IDLE`. Where nothing is measured at all (None), always busy.
         """
         placed = np.flatnonzero((self.node >= 0) & (self.function >= 0))
         cell = self.function[placed].astype(np.int64) * max(nodes, 1) + self.node[placed]
@@ -228,36 +233,38 @@ class Seen:
         return Running(start, Entries(node.astype(np.int32), pods, fresh, busy))
 
 
-def entries(node: Ids, pods: Ids, fresh: Ids, measured: tuple[Ids, Floats] | None) -> Entries:
-    """Return one function's entries, with how busy they are, as `Seen.running` says it."""
+def entries(node: Ids, pods: Ids, fresh: Ids, measured: Busyness | None) -> Entries:
+    """Return one function's entries, and how busy they are by what was *measured* of it, as `Seen.running` has it."""
     if measured is None:
         return Entries(node, pods, fresh, pods.astype(np.float64))
-    where, running = measured
     alone = np.zeros(len(node), dtype=np.int64)
-    columns = Busyness(np.array([0, len(where)]), where, running)
-    nodes = int(max(node.max(initial=0), where.max(initial=0))) + 1
-    return Entries(node, pods, fresh, _busy(alone, node.astype(np.int64), pods, fresh, nodes, columns))
+    nodes = int(max(node.max(initial=0), measured.node.max(initial=0))) + 1
+    return Entries(node, pods, fresh, _busy(alone, node.astype(np.int64), pods, fresh, nodes, measured))
 
 
 def _busy(function: Rows, node: Rows, pods: Ids, fresh: Ids, nodes: int, busyness: Busyness) -> Floats:
-    m = len(busyness.start) - 1
-    of = np.repeat(np.arange(m), np.diff(busyness.start))
+    old, size = pods - fresh, int(function.max(initial=-1)) + 1
+    of = np.repeat(np.arange(len(busyness.start) - 1), np.diff(busyness.start))
     known = of * max(nodes, 1) + busyness.node
     wanted = function * max(nodes, 1) + node
     found = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
-    there = (known[found] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)) & (pods > fresh)
-    measured = np.where(there, busyness.running[found] if len(known) else 0.0, 0.0)
-    size = int(function.max(initial=-1)) + 1
-    running = np.bincount(function, measured, size)
-    holding = np.bincount(function, np.where(there, pods - fresh, 0), size)
-    each = np.divide(running, holding, out=np.full(size, IDLE), where=holding > 0)[function]
+    there = (known[found] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)) & (old > 0)
+    counted = busyness.pods.copy()  # where no pod is known of, those that stand there now were there all the time
+    timed = np.isfinite(counted)
+    at = found[there]
+    counted[at] = np.where(timed[at], counted[at], old[there])
+    # What a moment says is drawn to what is usual elsewhere, that of all of a function's pods to idleness.
+    brief, kept = np.where(timed, _BRIEF, 0.0), np.isfinite(counted)
+    apart = np.bincount(of[timed], minlength=size)[:size] > 0
+    lasted = np.bincount(of[kept], counted[kept], size)[:size] + apart * _BRIEF
+    ran = np.bincount(of[kept], busyness.running[kept], size)[:size] + apart * _BRIEF * IDLE
     left = np.bincount(of, busyness.running, size)[:size], np.bincount(of, minlength=size)[:size]
-    usual = np.divide(*left, out=np.full(size, IDLE), where=left[1] > 0)[function]
-    busy: Floats = np.where(
-        holding[function] > 0,
-        np.where(there, measured + each * fresh, each * pods),
-        IDLE * (pods - fresh) + usual * fresh,
-    )
+    usual = np.divide(*left, out=np.full(size, IDLE), where=left[1] > 0)
+    each = np.divide(ran, lasted, out=usual, where=lasted > 0)[function]
+    own = np.full(len(wanted), np.nan)
+    own[there] = (busyness.running[at] + brief[at] * each[there]) / (counted[at] + brief[at])
+    stayed = np.where(there, own, np.where(np.bincount(function, there, size)[function] > 0, each, IDLE))
+    busy: Floats = stayed * old + each * fresh
     return busy
 
 

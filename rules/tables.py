@@ -170,7 +170,7 @@ def busyness(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, 
     known = np.flatnonzero((node >= 0) & (function >= 0))
     order = _turned(known[np.lexsort((node[known], function[known]))], table)
     start = np.searchsorted(function[order], np.arange(len(functions) + 1))
-    return Busyness(start, node[order], _numbers(table["running"])[order])
+    return Busyness(start, node[order], _numbers(table["running"])[order], _numbers(table["pods"])[order])
 
 
 def placed_functions(table: pa.Table) -> list[str]:

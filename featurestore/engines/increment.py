@@ -177,7 +177,7 @@ def _tables(ready: Prepared, inputs: Inputs, carried: Carried) -> dict[str, pa.T
         "functions": _joined(carried.tables["functions"], functions, ("function", "node_type")),
         "latencies": _joined(carried.tables["latencies"], latencies, ("function", "node_type", "node")),
         "company": carried.tables["company"],
-        "busyness": answers.busyness(runs, inputs.until),
+        "busyness": answers.busyness(runs, inputs.until, inputs.placements),
     }
 
 

@@ -63,7 +63,7 @@ def learn(
             tables={
                 "latencies": answers.latencies(runs),
                 "company": company,
-                "busyness": answers.busyness(runs, inputs.until),
+                "busyness": answers.busyness(runs, inputs.until, inputs.placements),
             },
             compared=compared,
             ran=len(np.unique(runs.function)),

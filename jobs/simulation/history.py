@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
+from featurestore.answers import HOUR
 from featurestore.columnar import codes, distinct, floats
 from featurestore.engines.candidate import Learned
 from featurestore.exposure.sweep import Exposure, sweep
@@ -93,8 +94,7 @@ def world(cluster: str, earlier: Part, later: Part, truth: pa.Table | None = Non
             cpu=cpu,
             memory=memory,
         ),
-        known=_known(cluster, earlier, nodes),
-        usual=_usual(past, before, earlier.window, size),
+        known=_known(cluster, earlier, nodes, _busyness(past, before, earlier.window, functions, node_names)),
         naive=naive_pairs(
             _exposure(before, size),
             before.function,
@@ -200,9 +200,10 @@ def _appetites(table: pa.Table, functions: pa.Array) -> tuple[Floats, Floats]:
     return found[0], found[1]
 
 
-def _known(cluster: str, part: Part, nodes: pa.Table) -> Snapshot:
+def _known(cluster: str, part: Part, nodes: pa.Table, busyness: pa.Table) -> Snapshot:
     """Return the snapshot that would have been published after *part*, with the nodes as they are."""
     given = {**part.learned.details, **part.learned.tables, "nodes": nodes, "workflows": part.tables["workflows"]}
+    given["busyness"] = busyness
     tables = {}
     for name, schema in TABLES.items():
         rows = given.get(name)
@@ -217,15 +218,28 @@ def _known(cluster: str, part: Part, nodes: pa.Table) -> Snapshot:
     return Snapshot("replayed", part.window.until, (cluster,), {}, {}, tables)
 
 
-def _usual(past: Lives, before: Runs, window: Window, functions: int) -> Floats:
-    """Return how many runs a pod of each function served at once, on average; 0 of those that never ran."""
-    since, until = _micros(window.since), _micros(window.until)
-    own = past.function >= 0
-    life = np.clip(past.ended, since, until) - np.clip(past.started, since, until)
-    lived = np.bincount(past.function[own], life[own], functions)
-    ran = np.bincount(before.function, before.end - before.start, functions)
-    usual: Floats = np.divide(ran, lived, out=np.zeros(functions), where=lived > 0)
-    return usual
+def _busyness(past: Lives, before: Runs, window: Window, functions: pa.Array, nodes: pa.Array) -> pa.Table:
+    """Return what ran at once in the last hour of *window*, and in how many pods, unlisted ones among them."""
+    until = _micros(window.until)
+    since = max(_micros(window.since), until - HOUR)
+    cells, sums = len(functions) * len(nodes), []
+    for of, node, start, end in (
+        (before.function, before.node, before.start, before.end),
+        (past.function, past.node, past.started, past.ended),
+    ):
+        lasted = np.minimum(end, until) - np.maximum(start, since)
+        own = (of >= 0) & (node >= 0) & (lasted > 0)
+        sums.append(np.bincount(of[own] * len(nodes) + node[own], lasted[own], cells) / HOUR)
+    ran = np.flatnonzero(sums[0])
+    function, node = np.divmod(ran, len(nodes))
+    return pa.table(
+        {
+            "node": nodes.take(node),
+            "function": functions.take(function),
+            "running": sums[0][ran],
+            "pods": sums[1][ran],
+        }
+    )
 
 
 def _micros(at: datetime) -> int:

@@ -26,17 +26,17 @@ _DUST = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What was measured *at* a time since the last one, as the means of the *lasted* seconds between.
+    """What was measured *at* a time since the last one, *lasted* seconds ago.
 
-    *use* and *deviation* (K, 2) are of CPU (cores) and memory (bytes) on the nodes, *busy* (P,) the runs at once in
-    each pod, NaN of a pod that is too new.
+    *use* and *deviation* (K, 2) are of CPU (cores) and memory (bytes) on the nodes, *served* (P,) the seconds that
+    runs took in each pod, all of them together.
     """
 
     at: float
     lasted: float
     use: Floats
     deviation: Floats
-    busy: Floats
+    served: Floats
 
 
 @dataclass(slots=True, eq=False)
@@ -192,7 +192,7 @@ def replay(world: World, make: Make, *, seed: int = 0, step: float = 300.0) -> R
             run.remove(int(went[j]), at)
             freed, j = True, j + 1
         elif at == meter.due:
-            run.policy.measured(meter.read(at, cluster.node))
+            run.policy.measured(meter.read(at))
         elif at == next_retry:
             run.retry(at)
             retried, freed = at, False
@@ -216,16 +216,15 @@ class _Meter:
         self.due = step
         self._seconds, self._squares = state.use_seconds.copy(), state.use_squares.copy()
         self._busy = state.busy.copy()
-        self._there = state.pod_node >= 0
 
-    def read(self, at: float, node: Ints) -> Measured:
+    def read(self, at: float) -> Measured:
         """Return what happened since the last reading."""
         state, gone = self._state, at - self._last
         kernel.note(state, at)
         use = (state.use_seconds - self._seconds) / gone
         squares = (state.use_squares - self._squares) / gone
-        busy = np.where(self._there, (state.busy - self._busy) / gone, np.nan)
+        served = state.busy - self._busy
         self._seconds, self._squares = state.use_seconds.copy(), state.use_squares.copy()
-        self._busy, self._there = state.busy.copy(), node >= 0
+        self._busy = state.busy.copy()
         self._last, self.due = at, at + self._step
-        return Measured(at, gone, use, np.sqrt(np.maximum(squares - use**2, 0.0)), busy)
+        return Measured(at, gone, use, np.sqrt(np.maximum(squares - use**2, 0.0)), served)

@@ -56,9 +56,8 @@ class World:
     """One history from *since* on, times in seconds from there, up to *length*.
 
     *load* are its runs and the truth that the replay goes by. What a policy may know is of the time before: *known*,
-    the snapshot of it; *usual* (F,), the mean number of runs that a pod served at once; *naive* (k, 2), the
-    predecessor's pairs. *told* says whether the slowdowns of *load* are a given truth, or were learned from the
-    replayed part itself.
+    the snapshot of it; *naive* (k, 2), the predecessor's pairs. *told* says whether the slowdowns of *load* are a
+    given truth, or were learned from the replayed part itself.
     """
 
     cluster: str
@@ -69,7 +68,6 @@ class World:
     pods: Pods
     load: Load
     known: Snapshot
-    usual: Floats
     naive: Ints
     told: bool
 

@@ -171,6 +171,47 @@ def test_the_first_pod_that_comes_again_is_as_busy_as_its_function_was_where_it_
     assert busy(replace(world, pods=[running("f", "A")]).view()) == pytest.approx({("A", "f"): IDLE})
 
 
+def test_what_ran_in_ten_minutes_is_said_of_ten_minutes():
+    """.1 at once over the hour in a pod that was there for a sixth of it are .6; a minute of belief is let in.
+
+    Where a pod took the place of another one, both together were there all the time; of the two on C, one left.
+    """
+    pods = [running("f", "A"), running("g", "B"), running("h", "C")]
+    world = World(
+        [node("A"), node("B"), node("C")],
+        pods=pods,
+        busy={("A", "f"): 0.1, ("B", "g"): 0.3, ("C", "h"): 0.8},
+        lasted={("A", "f"): 1 / 6, ("B", "g"): 1.0, ("C", "h"): 2.0},
+    )
+    assert busy(world.view()) == pytest.approx({("A", "f"): 0.6, ("B", "g"): 0.3, ("C", "h"): 0.4}, rel=0.02)
+
+
+def test_a_pod_that_comes_is_as_busy_as_its_functions_pods_were_wherever_they_stood():
+    """Half an hour at .4 on B, which none is on any more, and ten minutes at .8 on A: .5 on average."""
+    came = running("f", "C", age=timedelta(minutes=1))
+    world = World(
+        [node("A"), node("B"), node("C")],
+        pods=[running("f", "A"), came],
+        busy={("A", "f"): 0.8 / 6, ("B", "f"): 0.2},
+        lasted={("A", "f"): 1 / 6, ("B", "f"): 0.5},
+    )
+    assert busy(world.view()) == pytest.approx({("A", "f"): 0.8, ("C", "f"): 0.5}, rel=0.05)
+    nobody = replace(world, pods=[came])
+    assert busy(nobody.view()) == pytest.approx({("C", "f"): 0.5}, rel=0.05)
+
+
+def test_a_pod_seen_for_a_moment_is_taken_for_what_the_function_usually_is():
+    """Busy for all of its three seconds, where an hour elsewhere says .1."""
+    world = World(
+        [node("A"), node("B")],
+        pods=[running("f", "A"), running("f", "B")],
+        busy={("A", "f"): 3 / 3600, ("B", "f"): 0.1},
+        lasted={("A", "f"): 3 / 3600, ("B", "f"): 1.0},
+    )
+    # (3 s + .1 of a minute) / (3 s + a minute) = 9 / 63
+    assert busy(world.view())["A", "f"] == pytest.approx(9 / 63, rel=0.01)
+
+
 def test_reserved_pods_are_as_busy_as_the_others_and_hold_room():
     reserved = tuple(Reservation(f"d{each}", "A", "f", {"cpu": 1.0, "pods": 1.0}) for each in range(2))
     world = World([node("A")], pods=[running("f", "A")], busy={("A", "f"): 0.5}, reservations=reserved)

@@ -89,6 +89,7 @@ class World:
     beside: dict[tuple[str, str, tuple[str, ...]], float] = field(default_factory=dict)  # and company -> ms
     profiles: dict[str, str] = field(default_factory=dict)  # function -> dominant resource
     busy: dict[tuple[str, str], float] = field(default_factory=dict)  # (node, function) -> mean running
+    lasted: dict[tuple[str, str], float] = field(default_factory=dict)  # (node, function) -> mean pods
     load: dict[str, float] = field(default_factory=dict)  # node -> used fraction of CPU
     workflows: list[Mapping[str, Any]] = field(default_factory=list)
     services: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
@@ -133,7 +134,8 @@ class World:
             ],
             "placements": [_placement(each) for each in self.pods],
             "busyness": [
-                _row("busyness", node=where, function=name, running=mean) for (where, name), mean in self.busy.items()
+                _row("busyness", node=where, function=name, running=mean, pods=self.lasted.get((where, name)))
+                for (where, name), mean in self.busy.items()
             ],
             "workflows": [
                 _row("workflows", namespace=read.namespace, workflow=read.name, document=_json(read))

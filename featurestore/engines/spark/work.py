@@ -105,7 +105,7 @@ def place(key: tuple[Any, ...], table: pa.Table, given: Given) -> pa.Table:
         known=unmeasured.facts(runs, activations)[0],
         counted=answers.answered(runs),
         latencies=answers.latencies(runs),
-        busyness=answers.busyness(runs, given.until),
+        busyness=answers.busyness(runs, given.until, placements),
         measured=replace(measured, function=np.full_like(measured.function, function)),
         most=most,
     )

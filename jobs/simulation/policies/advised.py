@@ -1,20 +1,20 @@
 """This product's own advice: each pod is asked about as the service asks, and goes to the node that is ranked first.
 
 The answer comes from `rules.recommend.answer` on a view that is kept current by `rules.changes.updated`. Where the
-service learns anew of use and of how busy functions are, so does the view, from what the replay measured; what is
-known of pairs and profiles stays what was known before the replay. Medians on single nodes are left out, since
-they were measured in another company.
+service learns anew of use and of how busy functions are, so does the view, from what the replay measured, over the
+same hour; what is known of pairs and profiles stays what was known before the replay. Medians on single nodes are
+left out, since they were measured in another company.
 """
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurestore.replay.kernel import Floats
+from featurestore.replay.kernel import Floats, Ints
 from featurestore.snapshot import TABLES
 from jobs.simulation.policies.plain import LeastLoaded
 from jobs.simulation.replay import Cluster, Measured
@@ -48,11 +48,14 @@ class Advised(LeastLoaded):
         self._there: dict[int, Pod] = {}
         self._came: dict[int, None] = {}
         self._gone: list[Pod] = []
-        self._view = self._anew(0.0, np.full(len(world.pods), np.nan))
-        self._hour: deque[Measured] = deque()
+        self._now = 0.0
+        self._placed = np.full(len(world.pods), np.inf)
+        self._hour: deque[_Interval] = deque()
+        self._view = self._anew(0.0)
 
     def choose(self, pod: int, fits: Bools, at: float, /) -> int:
-        view, record = self._current(at), self._record(pod, "")
+        self._now = at
+        view, record = self._current(), self._record(pod, "")
         metadata = {"name": record.name, "namespace": _NAMESPACE, "labels": dict(record.labels)}
         request = from_pod(
             {"metadata": metadata, "spec": {"containers": []}},
@@ -70,6 +73,7 @@ class Advised(LeastLoaded):
     def came(self, pod: int, node: int, /) -> None:
         self._there[pod] = self._record(pod, self._cluster.world.nodes.names[node])
         self._came[pod] = None
+        self._placed[pod] = self._now
 
     def went(self, pod: int, node: int, /) -> None:
         record = self._there.pop(pod)
@@ -80,24 +84,19 @@ class Advised(LeastLoaded):
 
     def measured(self, now: Measured, /) -> None:
         self._came, self._gone = {}, []
-        self._view = self._anew(now.at, self._busy(now), now.use)
-
-    def _busy(self, now: Measured) -> Floats:
-        """Return how many runs each pod (P,) served at once in the last hour, as the service knows it, NaN of one
-        that is too new."""
-        self._hour.append(now)
+        self._hour.append(self._interval(now))
         while self._hour[0].at <= now.at - _HOUR:
             self._hour.popleft()
-        served = np.array([each.busy * each.lasted for each in self._hour])
-        lasted = np.array([each.lasted for each in self._hour])
-        there = np.isfinite(served)
-        found: Floats = np.divide(
-            np.where(there, served, 0.0).sum(axis=0),
-            lasted @ there,
-            out=np.full(served.shape[1], np.nan),
-            where=there.any(axis=0),
-        )
-        return found
+        self._view = self._anew(now.at, now.use)
+
+    def _interval(self, now: Measured) -> "_Interval":
+        """Return what ran since the last measurement, and in which pods."""
+        pods, nodes = self._cluster.world.pods, len(self._cluster.world.nodes)
+        there = np.minimum(pods.went, now.at) - np.maximum(self._placed, now.at - now.lasted)
+        mine = np.flatnonzero((pods.function >= 0) & (there > 0))
+        cell, row = np.unique(pods.function[mine] * nodes + self._cluster.node[mine], return_inverse=True)
+        sums = (np.bincount(row, each[mine], len(cell)).astype(np.float64) for each in (now.served, there))
+        return _Interval(now.at, cell, *sums)
 
     def _record(self, pod: int, node: str) -> Pod:
         world = self._cluster.world
@@ -121,62 +120,67 @@ class Advised(LeastLoaded):
             created=world.since + timedelta(seconds=float(world.pods.came[pod])),
         )
 
-    def _current(self, at: float) -> View:
+    def _current(self) -> View:
         """Return the view with all that came and went."""
         if self._came or self._gone:
-            for pod in self._came:
-                self._expect(pod)
             changes = Changes(came=tuple(self._there[pod] for pod in self._came), gone=tuple(self._gone))
             self._view = updated(self._view, self._view.at, changes)
             self._came, self._gone = {}, []
         return self._view
 
-    def _expect(self, pod: int) -> None:
-        """Take the first pod of a function that nothing is measured of to be as busy as its pods usually were."""
-        view, world = self._view, self._cluster.world
-        function = int(world.pods.function[pod])
-        number = view.functions.index.get(world.functions[function], -1) if function >= 0 else -1
-        busyness = view.busyness
-        if busyness is None or number < 0 or number + 1 >= len(busyness.start) or len(busyness.of(number)[0]):
-            return
-        spot = int(busyness.start[number])
-        start = busyness.start.copy()
-        start[number + 1 :] += 1
-        node = np.insert(busyness.node, spot, self._cluster.node[pod])
-        running = np.insert(busyness.running, spot, world.usual[function])
-        self._view = replace(view, busyness=Busyness(start, node, running))
-
-    def _anew(self, at: float, busy: Floats, use: Floats | None = None) -> View:
-        """Make the view of all that stands now; *busy* (P,) and *use* (K, 2) are what was measured."""
+    def _anew(self, at: float, use: Floats | None = None) -> View:
+        """Make the view of all that stands now; *use* (K, 2) is what was measured."""
         world = self._cluster.world
         now = world.since + timedelta(seconds=at)
         listed = self._learned.tables["nodes"]
         if use is not None:
             listed = _with(listed, "cpu_used_cores", use[:, 0])
             listed = _with(listed, "memory_used_bytes", use[:, 1])
-        tables = {**self._learned.tables, "nodes": listed, "busyness": self._busyness(busy)}
+        tables = {**self._learned.tables, "nodes": listed, "busyness": self._busyness(at)}
         learned = replace(self._learned, created=now, tables=tables)
         view = view_of(learned, now, pods=list(self._there.values()))
         if view.busyness is None:
             nothing = Busyness(
-                np.zeros(len(view.learned.functions) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+                np.zeros(len(view.learned.functions) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(0)
             )
             view = replace(view, busyness=nothing)
         return view
 
-    def _busyness(self, busy: Floats) -> pa.Table:
+    def _busyness(self, at: float) -> pa.Table:
+        """Return what ran at once in the last hour and in how many pods, as learning would: of the time before the
+        replay as much as still belongs to it."""
         world = self._cluster.world
-        pods = np.array([pod for pod in self._there if world.pods.function[pod] >= 0], np.int64)
-        function, node = world.pods.function[pods], self._cluster.node[pods]
-        known = np.where(np.isfinite(busy[pods]), busy[pods], world.usual[function])
-        cell, row = np.unique(function * len(world.nodes) + node, return_inverse=True)
+        known, nodes = self._learned.tables["busyness"], len(world.nodes)
+        share = max(0.0, 1.0 - at / _HOUR)
+        parts = [(each.cell, each.served / _HOUR, each.lasted / _HOUR) for each in self._hour]
+        if share and len(known):
+            function, node = (
+                pc.index_in(known[name].cast(pa.string()), pa.array(names, pa.string())).to_numpy()
+                for name, names in (("function", world.functions), ("node", world.nodes.names))
+            )
+            parts.append((function * nodes + node, *(share * known[name].to_numpy() for name in ("running", "pods"))))
+        if not parts:
+            return TABLES["busyness"].empty_table()
+        of, running, pods = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        cell, row = np.unique(of, return_inverse=True)
         columns = {
             "cluster": pa.array([world.cluster] * len(cell)),
-            "node": pa.array(world.nodes.names).take(pa.array(cell % len(world.nodes))),
-            "function": pa.array(world.functions, pa.string()).take(pa.array(cell // max(len(world.nodes), 1))),
-            "running": pa.array(np.bincount(row, known, len(cell))),
+            "node": pa.array(world.nodes.names).take(pa.array(cell % nodes)),
+            "function": pa.array(world.functions, pa.string()).take(pa.array(cell // nodes)),
+            "running": pa.array(np.bincount(row, running, len(cell))),
+            "pods": pa.array(np.bincount(row, pods, len(cell))),
         }
         return pa.table(columns).cast(TABLES["busyness"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Interval:
+    """The seconds that runs took and that pods were there, up to *at*, by *cell*: function times nodes, and node."""
+
+    at: float
+    cell: Ints
+    served: Floats
+    lasted: Floats
 
 
 def _with(table: pa.Table, column: str, values: Floats) -> pa.Table:

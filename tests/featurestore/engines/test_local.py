@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from featurestore.answers import schema
+from featurestore.answers import busyness, schema
 from featurestore.company import number
-from featurestore.engines.candidate import Inputs, Options
+from featurestore.engines.candidate import Inputs, Options, prepare
 from featurestore.engines.local import learn
 from tests.support.history import BEGIN_US, history
 
@@ -151,6 +151,25 @@ def test_busyness_is_the_mean_of_the_last_hour(given, learned):
     for function in ("guest/f0", "guest/f1"):
         found = sum(row["running"] for row in rows(learned.tables["busyness"], function=function))
         assert found == pytest.approx(overlap[name == function].sum() / 3.6e9)
+
+
+def test_beside_busyness_stands_how_many_pods_there_were(given):
+    """Of f1's pod the last fifteen minutes, of f0's the twelve since it is f0's; of others nothing is known."""
+    last = BEGIN_US + given.hours * 3_600_000_000
+    time = pa.timestamp("us", tz="UTC")
+
+    def placed(function, started, since, ended):
+        row = given.placements.filter(pc.equal(given.placements["function"], function))[-1:]
+        for name, at in (("started", started), ("function_from", since), ("ended", ended)):
+            value = pa.array([None if at is None else last - at * 60_000_000], pa.int64()).cast(time)
+            place = row.schema.get_field_index(name)
+            row = row.set_column(place, row.schema.field(place), value.cast(row.schema.field(place).type))
+        return row
+
+    placements = pa.concat_tables([placed("guest/f0", 40, 22, 10), placed("guest/f1", 15, None, None)])
+    found = rows(busyness(prepare(inputs(given), OPTIONS).runs, last, placements))
+    pods = {row["function"]: row["pods"] for row in found if row["pods"] is not None}
+    assert pods == pytest.approx({"guest/f0": 12 / 60, "guest/f1": 15 / 60})
 
 
 def test_failures_are_no_evidence_but_run_beside_others(given):

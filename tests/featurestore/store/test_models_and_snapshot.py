@@ -45,7 +45,7 @@ def save(store: Store, name: str, minute: int, *, slowdown: float = 0.5, **given
     keep = given.pop("keep", 5)
     tables = {
         "pairs": learned("pairs", PAIR | {"slowdown": slowdown}),
-        "busyness": learned("busyness", {"node": "n1", "function": "a", "running": slowdown}),
+        "busyness": learned("busyness", {"node": "n1", "function": "a", "running": slowdown, "pods": 2 * slowdown}),
     }
     model = Model(name, given.pop("cluster", "east"), NOON + minutes(minute), **given)
     store.write(lambda con: models.save(con, model, tables, keep=keep))
@@ -170,7 +170,9 @@ def test_a_snapshot_holds_what_is_now(store: Store) -> None:
     assert sorted(snapshot["placements"]["uid"].to_pylist()) == ["alive", "pending"]
     assert set(snapshot["placements"]["other_requests"].to_pylist()) == {'{"nvidia.com/gpu":1.0}'}
     assert snapshot["pairs"].to_pylist() == [PAIR | {"cluster": "east"}]
-    assert snapshot["busyness"].to_pylist() == [{"cluster": "east", "node": "n1", "function": "a", "running": 0.5}]
+    assert snapshot["busyness"].to_pylist() == [
+        {"cluster": "east", "node": "n1", "function": "a", "running": 0.5, "pods": 1.0}
+    ]
     assert snapshot["workflows"].num_rows == 1
     assert [(row["cluster"], row["outcome"]) for row in snapshot["health"].to_pylist()] == [("west", "failed")]
 

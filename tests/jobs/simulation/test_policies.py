@@ -88,7 +88,6 @@ def world(pods, runs, slowdown, *, nodes=2, cores=4.0, naive=(), length=100.0):
             np.zeros(3),
         ),
         known=snapshot(nodes, cores, slowdown),
-        usual=np.full(3, 0.5),
         naive=np.array(naive, np.int64).reshape(-1, 2),
         told=True,
     )
@@ -260,7 +259,28 @@ def test_who_was_busy_in_the_last_hour_and_rests_for_a_moment_counts_as_busy():
         policy.came(pod, pod)
     nothing = np.zeros((2, 2))
     for at, first in ((300.0, 1.0), (600.0, 0.0)):
-        policy.measured(Measured(at, 300.0, nothing, nothing, np.array([first, 0.2, np.nan])))
+        policy.measured(Measured(at, 300.0, nothing, nothing, np.array([300.0 * first, 60.0, 0.0])))
     assert policy.choose(2, np.ones(2, np.bool_), 600.0) == 1
-    policy.measured(Measured(3900.0, 3300.0, nothing, nothing, np.array([0.0, 0.2, np.nan])))
+    policy.measured(Measured(3900.0, 3300.0, nothing, nothing, np.array([0.0, 660.0, 0.0])))
     assert policy.choose(2, np.ones(2, np.bool_), 3900.0) == 0
+
+
+def test_what_ran_before_the_replay_says_how_busy_the_first_pods_are():
+    """Both disturb b alike; of a .1 ran at once in half a pod, of c .1 in a tenth of one: b goes to a's node."""
+    given = world(
+        [(0, 1, np.inf, 0.5, 0), (2, 1, np.inf, 0.5, 1), (1, 9, np.inf, 0.5, 0)],
+        [(0, 1, 1)],
+        [[0, 0, 0], [0.5, 0, 0.5], [0, 0, 0]],
+    )
+    for pods, expected in (((0.5, 0.1), 0), ((0.1, 0.5), 1)):
+        rows = [
+            {"cluster": "c1", "function": name, "node": "n0", "running": 0.1, "pods": there}
+            for name, there in zip(("guest/a", "guest/c"), pods, strict=True)
+        ]
+        known = replace(given.known, tables={**given.known.tables, "busyness": table("busyness", rows)})
+        held = np.tile([0.5, 0.0, 1.0], (2, 1))
+        cluster = Cluster(replace(given, known=known), np.arange(2), held, np.array([0, 1, -1]), [{}, {}, {}])
+        policy = POLICIES["advised"](Policy(mode="prefer"))(cluster)
+        for pod in (0, 1):
+            policy.came(pod, pod)
+        assert policy.choose(2, np.ones(2, np.bool_), 9.0) == expected
