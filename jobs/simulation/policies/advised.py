@@ -117,7 +117,8 @@ class Advised(LeastLoaded):
             annotations={},
             requests={"cpu": float(asked[0]), "memory": float(asked[1])},
             limits={},
-            created=world.since + timedelta(seconds=float(world.pods.came[pod])),
+            # Behind what was measured at that moment, as the first pods are behind what is known from before.
+            created=world.since + timedelta(seconds=float(world.pods.came[pod]), microseconds=1),
         )
 
     def _current(self) -> View:

@@ -268,7 +268,7 @@ def test_who_was_busy_in_the_last_hour_and_rests_for_a_moment_counts_as_busy():
 def test_what_ran_before_the_replay_says_how_busy_the_first_pods_are():
     """Both disturb b alike; of a .1 ran at once in half a pod, of c .1 in a tenth of one: b goes to a's node."""
     given = world(
-        [(0, 1, np.inf, 0.5, 0), (2, 1, np.inf, 0.5, 1), (1, 9, np.inf, 0.5, 0)],
+        [(0, 0, np.inf, 0.5, 0), (2, 0, np.inf, 0.5, 1), (1, 9, np.inf, 0.5, 0)],
         [(0, 1, 1)],
         [[0, 0, 0], [0.5, 0, 0.5], [0, 0, 0]],
     )
