@@ -22,6 +22,7 @@ BENCHMARKS = (
     "workers",
     "interference",
     "learning",
+    "spark",
     "demo_slowdowns",
     "disk_plans",
     "simulated_placement",
@@ -36,6 +37,8 @@ BENCHMARKS = (
 )
 #: Where tables are kept that are worth keeping.
 RESULTS = Path(__file__).with_name("RESULTS.md")
+#: Where what is drawn of them is kept, for those that have ``picture(figures) -> str``.
+PICTURES = RESULTS.parents[1] / "docs" / "pictures"
 DEFAULT = ("ingestion", "exposure", "cluster_reading")
 
 
@@ -47,7 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--all", action="store_true", help="run every benchmark")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size (default 1)")
-    parser.add_argument("--results", action="store_true", help="keep the tables in benchmarks/RESULTS.md")
+    parser.add_argument(
+        "--results", action="store_true", help="keep the tables in benchmarks/RESULTS.md, pictures in docs"
+    )
     parser.add_argument("--soak", action="store_true", help="run the soaks instead")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.names if name not in BENCHMARKS]:
@@ -67,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\n## {name}\n{table(found)}", flush=True)
         if given.results:
             results.keep(RESULTS, f"{name}, soak" if given.soak else name, machine, table(found))
+            if (draw := getattr(module, "picture", None)) is not None:
+                (PICTURES / f"{name}.svg").write_text(draw(found), encoding="utf-8")
         figures += found
     return 1 if any(figure.met is False for figure in figures) else 0
 

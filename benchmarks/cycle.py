@@ -6,9 +6,10 @@ Cycles follow each other without waiting; the soak waits for each one's time. Th
 of their own that share the machine; processor time is the collecting process's, all threads.
 """
 
+import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import SecretStr
 
+from benchmarks import pictures
 from benchmarks.cluster_reading import served as cluster
 from benchmarks.cycle_sources import served
 from benchmarks.figures import Figure
@@ -80,7 +82,8 @@ def _told(taken: list[Taken], size: str) -> list[Figure]:
     for step in STEPS:
         wall, cpu = (np.array([each[step][place] for each in later]) for place in (0, 1))
         note = f"processor {np.median(cpu):.1f} s; the first cycle: {first[step][0]:.1f}, {first[step][1]:.1f} s"
-        figures.append(Figure(f"{step} of a cycle", float(np.median(wall)), "s", spread=_spread(wall), note=note))
+        median = float(np.median(wall)), float(np.median(cpu))
+        figures.append(Figure(f"{step} of a cycle", median[0], "s", spread=_spread(wall), note=note, series=median))
     whole = np.array([sum(wall for wall, _ in each.values()) for each in later])
     busy = np.array([sum(cpu for _, cpu in each.values()) for each in later])
     limit = EVERY.total_seconds()
@@ -93,12 +96,19 @@ def _told(taken: list[Taken], size: str) -> list[Figure]:
     return figures
 
 
+def picture(figures: Sequence[Figure]) -> str:
+    """Draw where the time of a cycle goes."""
+    steps = {step: (each.series[0], each.series[1]) for step, each in zip(STEPS, figures, strict=False)}
+    return pictures.bars(figures[len(STEPS)].name, "s", steps, ("seconds", "of a processor"))
+
+
 def _week(later: list[Taken], sizes: list[int], rows: int, used: int, every: float) -> list[Figure]:
     busy = float(np.median([sum(cpu for _, cpu in each.values()) for each in later]))
     grown = (sizes[-1] - sizes[0]) / (len(sizes) - 1)
     return [
         Figure("the store after the last cycle", sizes[-1] / 2**20, "MiB",
                note=f"{rows:,} activations, {used:,} samples; {grown / 2**20:.0f} MiB a cycle"),
+        Figure("peak memory of the collecting process", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10, "MiB"),
         Figure("processor time of a week of cycles", busy * _WEEK / 3600, "h", note="extrapolated"),
         Figure("share of two cores that this is", busy / (2 * every), "", goal="below 1", met=busy < 2 * every,
                note="extrapolated"),

@@ -14,7 +14,7 @@ class Figure:
 
     *spread* is the interquartile range of the rounds' values, relative to their median. *goal* says what the ratio
     or value has to reach, in words; *met* whether it did (None: no goal). *beside* are values of the measure that
-    were reached otherwise, by name.
+    were reached otherwise, by name. *series* are the values that a picture is drawn of.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Figure:
     met: bool | None = None
     note: str = ""
     beside: Mapping[str, float] = field(default_factory=dict)
+    series: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ with what retention deletes, each third one with learning, which writes models a
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks import histories
+from benchmarks import histories, pictures
 from benchmarks.figures import Figure
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
@@ -51,8 +51,16 @@ def soak(scale: float = 1.0) -> list[Figure]:
             met=after <= GOAL * before,
             note=f"the largest of the last ten days; floor: of days {KEPT + 1} to {2 * KEPT}; day 1: "
             f"{sizes[0] / 2**20:.2f} MB",
+            series=[round(size / 2**20, 2) for size in sizes],
         )
     ]
+
+
+def picture(figures: Sequence[Figure]) -> str:
+    """Draw the size of the file day by day."""
+    [whole] = figures
+    marks = {KEPT: "from here on days are deleted"}
+    return pictures.line("The store's file, a week kept", "MB", whole.series, below="day", marks=marks)
 
 
 run = soak

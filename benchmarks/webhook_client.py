@@ -27,6 +27,10 @@ class Target:
         self.pid = pid
         self._socket = self._connected()
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
     def cpu(self) -> float:
         """Seconds of CPU that all of its threads have used."""
         return cpu_of(self.pid) if self.pid is not None else 0.0

@@ -41,6 +41,12 @@ class Served:
         self._port = port
         self._targets = [Target(port) for _ in range(CONNECTIONS)]
 
+    def reconnect(self) -> None:
+        """Connect anew: the first connections went to whoever was there first."""
+        for target in self._targets:
+            target.close()
+        self._targets = [Target(self._port) for _ in range(CONNECTIONS)]
+
     def cpu(self) -> list[float]:
         """Seconds of CPU that each has used."""
         return [cpu_of(pid) for pid in self.pids]
@@ -88,6 +94,7 @@ def serving(count: int, config: Path) -> Iterator[Served]:
             served = Served(port, processes)
             served.ask(Asked(templates([0], 1), 0), CONNECTIONS)
             served.settle()
+            served.reconnect()
             yield served
         finally:
             children.end(processes, _GRACE)
