@@ -104,11 +104,12 @@ def picture(figures: Sequence[Figure]) -> str:
 
 def _week(later: list[Taken], sizes: list[int], rows: int, used: int, every: float) -> list[Figure]:
     busy = float(np.median([sum(cpu for _, cpu in each.values()) for each in later]))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     grown = (sizes[-1] - sizes[0]) / (len(sizes) - 1)
     return [
         Figure("the store after the last cycle", sizes[-1] / 2**20, "MiB",
                note=f"{rows:,} activations, {used:,} samples; {grown / 2**20:.0f} MiB a cycle"),
-        Figure("peak memory of the collecting process", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10, "MiB"),
+        Figure("peak memory of the collecting process", peak, "MiB"),
         Figure("processor time of a week of cycles", busy * _WEEK / 3600, "h", note="extrapolated"),
         Figure("share of two cores that this is", busy / (2 * every), "", goal="below 1", met=busy < 2 * every,
                note="extrapolated"),

@@ -6,7 +6,6 @@ companies of a few thousand have the same number with a probability of less than
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -22,7 +21,6 @@ ALONE: Final = 0
 SHARE: Final = 0.5
 
 
-@lru_cache(maxsize=65_536)
 def number(function: str) -> int:
     """Return the number of *function*."""
     return int.from_bytes(blake2b(function.encode(), digest_size=8).digest(), "little")
