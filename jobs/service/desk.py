@@ -122,7 +122,8 @@ class Desk:
         if self._volumes is not None and pod.claims:  # its own, and disks change faster than views
             return self._prepare(None, review, view, at)
         key = shape.key_of(pod, review.namespace, view, self._policy, self._names)
-        key += shape.consumers_of(pod, review.namespace, self._intents())
+        if (intents := self._intents()).consumers:
+            key += shape.consumers_of(pod, review.namespace, intents)
         prepared = self._prepared.get(key)
         if prepared is None and (ready := self._ready(key, view, at, old)) is not None:
             prepared = self._prepared[key] = ready

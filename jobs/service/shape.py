@@ -196,8 +196,6 @@ def _known(pod: Pod, view: View, namespace: str, policy: Policy) -> tuple[tuple[
 
 def consumers_of(pod: Admitted, namespace: str, known: Index) -> tuple[object, ...]:
     """Return what stored intents make the answer depend on: which consumers *pod* is, and its containers' names."""
-    if not known.consumers:
-        return ()
     metadata = pod.metadata
     owner = _controller(metadata.owner_references)
     containers = tuple(each.name for each in pod.spec.containers or ())
