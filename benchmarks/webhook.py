@@ -82,7 +82,8 @@ def _loading(config: Path) -> list[Figure]:
 
 def _answering(empty: Path, full: Path, functions: int) -> list[Figure]:
     order = np.random.default_rng(7).permutation(functions)
-    often, fresh = min(OFTEN, functions // 2), min(NEW, functions // 2 // ROUNDS)
+    often = min(OFTEN, functions // 2)
+    fresh = min(NEW, (functions - often) // (2 * ROUNDS))
     known = Asked(templates([*order[:often], *order[:often]], 1), 1)
     early, new = (
         Asked(
