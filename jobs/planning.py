@@ -137,7 +137,7 @@ def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Setting
         name = changed[0]
         return f"setting {name} changed from {head.basis.get(name, 'none')} to {wanted[name]}"
     closed = time(head.closed)
-    if made.span.since > closed or made.span.until < closed:
+    if made.span.until - settings.learn.window > closed or made.span.until < closed:
         return "the history does not go on from where the state ends"
     if made.passing:
         return ""

@@ -35,7 +35,7 @@ from featurestore.exposure.sweep import OPEN
 from featurestore.interference import solution
 from featurestore.interference.evidence import Told
 from featurestore.runs import Runs
-from featurestore.states import Blocks, State, Step, folded
+from featurestore.states import Blocks, Packed, State, Step, folded
 
 #: A full fit is made when the log of some stretched time moved so far from the point, beyond chance.
 _MOST_MOVED = 0.25
@@ -80,9 +80,14 @@ def advance(
     seen = [round(state.head.rows) + int(own.sum()), int(runs.end[own].max(initial=carried.metrics["seen"][1]))]
     news = seen != carried.metrics["seen"]
     with threadpool_limits(1, "blas"):
-        days = [_day(ready, cut, inputs, options, state) for cut in (cuts if news and not passing else closing)]
-        done = [day.step for day in days[: len(closing)]]
-        current = folded(state.current, done, options.memory)
+        days, current = list[Reduced](), state.current
+        for cut in closing:  # of many days' sums only one day's exist at once
+            day = _day(ready, cut, inputs, options, state)
+            current = folded(current, [day.step], options.memory)
+            days.append(replace(day, step=replace(day.step, blocks=Packed.of(day.step.blocks))))
+        done = [day.step for day in days]
+        if news and not passing:
+            days += [_day(ready, cut, inputs, options, state) for cut in cuts[len(closing) :]]
         if passing:
             rows = round(state.head.rows + sum(day.step.rows for day in days))
             fits = [

@@ -17,6 +17,7 @@ from featurestore.interference import controls
 from featurestore.interference.blocks import Block, Linearisation, valued
 from featurestore.interference.cholesky import inverted
 from featurestore.interference.concurrency import Concurrency
+from featurestore.interference.control_columns import ranked
 from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign
 
 #: Standard deviation of a block's own level: wide, since load and inputs change over a day. A tight one would read
@@ -42,7 +43,7 @@ def reduce(
     """
     options = options or Options()
     rows = np.flatnonzero(np.isfinite(day.execution) & (day.execution >= 0) & np.isin(day.node_type, point.types))
-    beside, place = np.unique(day.indices, return_inverse=True)
+    beside, place = ranked(day.indices)
     effective = np.bincount(place, weights=day.values, minlength=len(beside)).astype(np.float64)
     runs = np.bincount(place[day.values > 0], minlength=len(beside))
     met = np.flatnonzero(runs > 0)
@@ -63,7 +64,7 @@ def reduce(
     exposure, load = _exposures(rows, day.indptr, at[place], day.values, len(columns))
     known = controls.build(day, rows, load, columns, concurrency, options)
     kept = known.values.shape[1] - len(known.placebo)
-    types, place = np.unique(day.node_type[rows], return_inverse=True)
+    types, place = ranked(day.node_type[rows])
     base = point.base[np.searchsorted(point.types, types)][place]
     cold = day.cold[rows]
     gram, pull, residual, weight, squares = _equations(

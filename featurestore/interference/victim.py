@@ -28,6 +28,7 @@ the variances of the groups of random controls; Liang and Zeger, Biometrika 73 (
 import numpy as np
 from scipy import sparse
 
+from featurestore.compiled import compiled
 from featurestore.interference import controls as control
 from featurestore.interference.concurrency import Concurrency
 from featurestore.interference.evidence import SURE, Floats, Ints, Options, VictimDesign, VictimFit
@@ -67,13 +68,11 @@ def fit_victim(
     reason = _hopeless(y, columns, options)
     if reason:
         return _nothing(design, reason, len(rows), effective, met)
-    shape = (len(design.indptr) - 1, design.functions)
-    matrix = sparse.csr_matrix((design.values, design.indices, design.indptr), shape=shape)[rows]
-    load = np.asarray(matrix.sum(axis=1)).ravel()
-    exposure = matrix[:, columns]
-    rest = load - np.asarray(exposure.sum(axis=1)).ravel()
-    if np.ptp(rest) > 1e-9:
-        exposure = sparse.hstack([exposure, sparse.csr_matrix(rest[:, None])], format="csr")
+    place = np.full(design.functions, -1, np.int64)
+    place[columns] = np.arange(len(columns))
+    load, *entries, width = _exposures(rows, design.indptr, place[design.indices], design.values, len(columns))
+    indptr, indices, values = entries
+    exposure = sparse.csr_matrix((values, indices, indptr), shape=(len(rows), width))
     known = control.build(design, rows, load, columns, concurrency, options)
     kind = design.cold[rows].astype(np.int64)
     found = fit(
@@ -116,6 +115,39 @@ def fit_victim(
         control.crowd(known, found.beta),
         tuple(_half(own[:m], found.slowdown[:m], known[:m, :m], growth) for own, known in found.halves),
     )
+
+
+@compiled
+def _exposures(
+    rows: Ints, indptr: Ints, column: Ints, values: Floats, columns: int
+) -> tuple[Floats, Ints, Ints, Floats, int]:
+    """Return the load [r] of *rows* of a sparse matrix, and of it as sparse rows the *columns* that have one of their
+    own (*column* [values], -1: none) and, where it varies, one more with the rest; and how many these are."""
+    n = len(rows)
+    load, rest = np.zeros(n), np.zeros(n)
+    found = 0
+    for row in range(n):
+        own = 0.0
+        for k in range(indptr[rows[row]], indptr[rows[row] + 1]):
+            load[row] += values[k]
+            if column[k] >= 0:
+                own += values[k]
+                found += 1
+        rest[row] = load[row] - own
+    more = rest.max() - rest.min() > 1e-9
+    starts = np.zeros(n + 1, np.int64)
+    indices, kept = np.empty(found + n, np.int64), np.empty(found + n)
+    at = 0
+    for row in range(n):
+        for k in range(indptr[rows[row]], indptr[rows[row] + 1]):
+            if column[k] >= 0:
+                indices[at], kept[at] = column[k], values[k]
+                at += 1
+        if more and rest[row] != 0.0:
+            indices[at], kept[at] = columns, rest[row]
+            at += 1
+        starts[row + 1] = at
+    return load, starts, indices[:at].copy(), kept[:at].copy(), columns + 1 if more else columns
 
 
 def _hopeless(y: Floats, columns: Ints, options: Options) -> str:
