@@ -82,12 +82,20 @@ def _pass(
     progress: Callable[[int, int], None],
 ) -> None:
     """Learn, part by part, what is more than is learned from together, up to where the rest is not."""
-    while (next_part := held.read(lambda con: passing.part(con, cluster, now(), settings))) is not None:
+    known = held.read(lambda con: states.head(con, cluster))
+    closed, beyond = 0 if known is None else known.closed, None
+
+    def following(con: DuckDBPyConnection) -> passing.Part | None:
+        return passing.part(con, cluster, now(), settings, beyond)
+
+    while (next_part := held.read(following)) is not None:
         _once(held, settings, cluster, now, False, progress, next_part)
+        passing.release()
         passing.age(held, cluster, settings, planning.options(settings).memory)
         known = held.read(lambda con: states.head(con, cluster))
-        if known is None or known.closed < micros(next_part.closed):
-            return  # it did not go on as foreseen: the rest is learned as it is
+        # Blocks are cut by evidence, of which there is less than was counted: one may end an hour later.
+        beyond = next_part.closed if known is None or known.closed <= closed else None
+        closed = closed if known is None else known.closed
 
 
 def _once(

@@ -4,12 +4,17 @@ Each part ends an hour after a block of days does, and is learned as if it were 
 fold the blocks that they close and decide nothing. What is left over after the last part is learned as usual.
 """
 
+import contextlib
+import ctypes
+import gc
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from featurestore.engines.folding import cuts
+from featurestore.engines.folding import HOUR, cuts
+from featurestore.exposure.kernels import Ints
 from featurestore.states import folded
 from featurestore.store import states, windows
 from featurestore.store.duck import Store
@@ -26,10 +31,13 @@ class Part:
     closed: datetime
 
 
-def part(con: DuckDBPyConnection, cluster: str, now: datetime, settings: Settings) -> Part | None:
+def part(
+    con: DuckDBPyConnection, cluster: str, now: datetime, settings: Settings, beyond: datetime | None = None
+) -> Part | None:
     """Return the next part of what is not folded by *now*, or None where all the rest can be learned together.
 
-    It reads as many activations as are learned from together at most, but always whole hours, and a block.
+    It reads as many activations as are learned from together at most, but always whole hours, and a block; one
+    that ends *beyond* a time, where up to then nothing could be closed.
     """
     most = settings.learn.activations
     span = windows.window(con, cluster, now, settings.learn.window)
@@ -40,10 +48,24 @@ def part(con: DuckDBPyConnection, cluster: str, now: datetime, settings: Setting
         return None
     wait = lasting(settings)
     ends = [time(edge) for edge in cuts(hours, counts, micros(since), micros(span.until))[1:-1]]
-    ends = [end for end in ends if end + wait < span.until]
-    small = [end for end in ends if counts[: hours.searchsorted(micros(end + wait) // 3_600_000_000)].sum() <= most]
+    ends = [end for end in ends if end + wait < span.until and _before(hours, counts, end) > 0]
+    ends = [end for end in ends if beyond is None or end > beyond]
+    small = [end for end in ends if _before(hours, counts, end + wait) <= most]
     chosen = small[-1:] or ends[:1]
     return Part(chosen[0] + wait, chosen[0]) if chosen else None
+
+
+def release() -> None:
+    """Give memory that a part needed back to the system: allocators keep it, and the next part would come on top."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(AttributeError, OSError):  # a C library that has none
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _before(hours: Ints, counts: Ints, at: datetime) -> int:
+    """Return how many of *counts* by hour are of hours before a time."""
+    return int(counts[: hours.searchsorted(micros(at) // HOUR)].sum())
 
 
 def age(store: Store, cluster: str, settings: Settings, memory: float) -> None:

@@ -9,10 +9,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from featurestore.interference.evidence import Floats, Ints
+from featurestore.compiled import compiled
+from featurestore.interference.controls import PLACEBO_SD
+from featurestore.interference.evidence import Floats, Ints, Options
 
 #: Standard deviation of the level of a usual day, against which drift is told.
 _USUAL_SD = 0.1
+
+#: Beliefs about what lasts, so weak that only coefficients without any evidence feel them; those about neighbours on
+#: other nodes as the fits have them.
+_BASE_SD, _SLOWDOWN_SD = 10.0, Options().prior_sd
 
 NO_CODES: Ints = np.zeros(0, np.int64)
 
@@ -73,6 +79,17 @@ class Block:
         if self.weight <= 0:
             return float("nan")
         return float(self.gap / self.weight / np.sqrt(1 / self.weight + _USUAL_SD**2))
+
+
+@compiled
+def beforehand(kinds: int, columns: int) -> Floats:
+    """Return the precisions of what is believed beforehand [p] of the bases of so many *kinds* of nodes, of the
+    slowdowns by so many *columns*, and of the placebos."""
+    found = np.empty(kinds + 2 * columns)
+    found[:kinds] = _BASE_SD**-2.0
+    found[kinds : kinds + columns] = _SLOWDOWN_SD**-2.0
+    found[kinds + columns :] = PLACEBO_SD**-2.0
+    return found
 
 
 def relabelled(block: Block, functions: Ints, types: Ints) -> Block:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featurestore.compiled import compiled
-from featurestore.interference.blocks import Block, information
+from featurestore.interference.blocks import Block, beforehand, information
 from featurestore.interference.cholesky import mean
 from featurestore.interference.evidence import Floats, Ints
 from featurestore.interference.gaussian import inverse
@@ -22,6 +22,10 @@ from featurestore.interference.gaussian import inverse
 #: Information (inverse variance) at which old evidence of a coefficient weighs half beside new: a standard error of
 #: half a percent. Nobody needs to know a slowdown better, and a change is learned within about as much evidence.
 MEMORY = 40_000.0
+
+#: Far beyond any log of a time and any slowdown. Where the evidence does not tell some coefficients apart (they ran
+#: together), the correction to a full fit is a pull in a direction without information, which alone says anything.
+_MOST_BELIEVED = 1000.0
 
 #: What old evidence is worth beside that of a new version of the victim, or of nodes under another kernel.
 RENEWED = 0.1
@@ -86,6 +90,11 @@ def _summed(state: _Sums, day: _Sums, memory: float) -> tuple[Ints, Ints, Floats
     for row in range(len(new)):
         keep[new[row]] = 1.0 / np.sqrt(1.0 + max(day.gram[row, row], 0.0) / memory)
     believed = mean(state.gram, np.full(len(old), 1e-6), state.pull)
+    if np.any(np.abs(believed) > _MOST_BELIEVED):
+        belief = beforehand(len(state.types), len(state.columns))
+        believed = mean(state.gram, belief, state.pull)
+        for row in range(len(old)):  # what holds the belief beforehand back fades as what it belongs to
+            pull[old[row]] += keep[old[row]] ** 2 * belief[row] * believed[row]
     _add_lasting(gram, pull, old, keep[old], state.gram, believed)
     left = 0.0
     for row in range(kinds, kinds + m):

@@ -4,13 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from featurestore.interference import controls
-from featurestore.interference.blocks import NO_CODES, Block, Linearisation, valued
+from featurestore.interference.blocks import NO_CODES, Block, Linearisation, beforehand, valued
 from featurestore.interference.evidence import SURE, Bools, Floats, Options, Told, VictimFit, told
 from featurestore.interference.gaussian import inverse
-
-#: Beliefs about what lasts, so weak that only coefficients without any evidence feel them.
-_BASE_SD = 10.0
 
 
 def linearise(fit: VictimFit | Told) -> Linearisation:
@@ -52,7 +48,7 @@ def corrected(state: Block, fit: VictimFit | Told, point: Linearisation) -> tupl
         types=state.types,
         columns=state.columns,
         gram=np.zeros_like(state.gram),
-        pull=(state.gram + np.diag(_belief(state))) @ (wanted - theta),
+        pull=(state.gram + np.diag(beforehand(len(state.types), len(state.columns)))) @ (wanted - theta),
     )
     deviation = np.sqrt(np.maximum(np.diag(covariance)[kinds : kinds + m], 1e-300))
     ratio = valued(state.columns, se / deviation, point.columns, np.nan)
@@ -156,13 +152,6 @@ def moved(found: VictimFit | Told, point: Linearisation, options: Options | None
 
 
 def _posterior(state: Block) -> tuple[Floats, Floats]:
-    covariance = inverse(state.gram + np.diag(_belief(state)))
+    covariance = inverse(state.gram + np.diag(beforehand(len(state.types), len(state.columns))))
     theta: Floats = covariance @ state.pull
     return covariance, theta
-
-
-def _belief(state: Block, prior_sd: float = Options().prior_sd) -> Floats:
-    """Return the precisions of what is believed beforehand [p]."""
-    m = len(state.columns)
-    belief = (_BASE_SD**-2.0, prior_sd**-2.0, controls.PLACEBO_SD**-2.0)
-    return np.repeat(belief, [len(state.types), m, m])

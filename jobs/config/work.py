@@ -55,7 +55,7 @@ class ScheduleSettings(Group):
 
 
 #: So many activations of a thousand functions are learned from in under two gigabytes.
-MOST_FITTED = 500_000
+MOST_FITTED = 250_000
 
 
 class LearnSettings(Group):

@@ -192,3 +192,21 @@ def test_a_correction_moves_only_what_the_days_folded_for_good_have_evidence_of(
     moved = solve(fold(closed, block), point, 4)
     assert np.isnan(moved.slowdown[[1, 3]]).all()
     assert len(solution.hung(correction, Block()).pull) == 0, "no day, no pull"
+
+
+def test_a_pull_without_information_says_nothing_after_a_fold():
+    """Two neighbours that always ran together cannot be told apart; a correction pulls them apart by .2 all the same.
+    A day about one of them leaves what is believed near the plain sum of both, in which nothing is forgotten."""
+    together = np.zeros((5, 5))
+    together[0, 0] = together[1:3, 1:3] = 400.0
+    pull = together @ [0.0, 0.1, 0.1, 0.0, 0.0] + [0.0, 0.2, -0.2, 0.0, 0.0]
+    state = Block(np.array([0]), np.array([1, 2]), together, pull, rows=400.0)
+    alone = np.diag([0.0, 4000.0, 0.0])
+    day = Block(np.array([0]), np.array([1]), alone, alone @ [0.0, 0.3, 0.0], rows=400.0)
+    found = fold(state, day)
+    belief = np.array([0.01, 1.0, 1.0, 2e4, 2e4])
+    told = np.linalg.solve(found.gram + np.diag(belief), found.pull)
+    whole, pulled = together.copy(), pull.copy()
+    whole[1, 1] += 4000.0
+    pulled[1] += 4000.0 * 0.3
+    assert told == pytest.approx(np.linalg.solve(whole + np.diag(belief), pulled), abs=0.02)
