@@ -31,6 +31,8 @@ REQUESTS, CONNECTIONS, ASKED = 3_000, 8, 200
 SWAPS, SECONDS = 3, 6.0
 _MIB = 2.0**20
 _GRACE, _PATIENCE = 30.0, 180.0
+#: Seconds between two new connections.
+_GAP = 0.05
 
 
 class Served:
@@ -45,7 +47,10 @@ class Served:
         """Connect anew: the first connections went to whoever was there first."""
         for target in self._targets:
             target.close()
-        self._targets = [Target(self._port) for _ in range(CONNECTIONS)]
+        self._targets = []
+        for _ in range(CONNECTIONS):  # not at once: whoever wakes up first would take several
+            time.sleep(_GAP)
+            self._targets.append(Target(self._port))
 
     def cpu(self) -> list[float]:
         """Seconds of CPU that each has used."""
