@@ -25,6 +25,10 @@ _LOOKS: Final = 1300
 _LABEL: Final = 4
 #: With this chance the scheduler may see none of so many best nodes as are taken to be seen.
 _UNSEEN: Final = 0.05
+#: Where more than `_MANY` nodes are scored, a term tells at least this share of what the best one tells: a few nodes
+#: that are worse than all others are avoided there by chance as well.
+_TELLING: Final = 0.02
+_MANY: Final = 100
 #: What a term weighs at least; a whole point of score is a percent of the first criterion, and weighs one more.
 _STEP: Final = 5
 
@@ -102,7 +106,7 @@ def scored(nodes: int) -> int:
 
 
 def _affordable(described: Collection[_Described], scores: Scores, nodes: int, looks: int) -> list[_Described]:
-    """Keep of *described* what tells most, as far as that takes no more than so many *looks*; in its order.
+    """Keep of *described* what tells most and enough, as far as it takes no more than so many *looks*; in its order.
 
     The scheduler takes one of the best nodes that it sees: a term tells by how much these are above the mean, times
     the chance that it sees one of them.
@@ -112,9 +116,11 @@ def _affordable(described: Collection[_Described], scores: Scores, nodes: int, l
         size: (np.add.reduce(scores[:size]) / size - mean) * (1.0 - (1.0 - seen) ** size) for size, _ in described
     }
     kept: list[_Described] = []
-    terms = _TERMS
+    terms, least = _TERMS, _TELLING * max(told.values(), default=0.0) if scored(nodes) > _MANY else 0.0
     for each in sorted(described, key=lambda each: (-told[each[0]], each[0])):
         cost, count = _cost(each[1]), len(each[1])
+        if told[each[0]] < least:
+            continue
         one_value = not kept and not each[1][0][0].field and cost <= _LABEL + 1
         if count <= terms and (cost <= looks or one_value):
             kept.append(each)

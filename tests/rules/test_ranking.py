@@ -96,3 +96,13 @@ def test_where_the_scheduler_may_pass_over_the_best_the_next_are_expected_too():
     assert found.top[0] == 3
     _, small = ranked(50, scores[:50])
     assert small.top.tolist() == [3]
+
+
+@pytest.mark.parametrize(("count", "operators"), [(1000, {"In"}), (20, {"In", "NotIn"})])
+def test_what_tells_little_in_a_large_cluster_is_not_said(count, operators):
+    """One node at 100, three at 40, the rest at 50. Of 1,000 nodes the best one tells .42 * 50 points on the average
+    (.42 is its chance to be seen), the 997 that are not worst 10 * 3 / 1,000: too little. Of 20 nodes it is 1.9."""
+    scores = np.full(count, 50.0)
+    scores[7], scores[[2, 3, 5]] = 100.0, 40.0
+    _, found = ranked(count, scores)
+    assert {term.expressions[0].operator for term in found.terms} == operators
