@@ -16,7 +16,6 @@ from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs import learn
 from jobs.config import LearnSettings, Settings, StoreSettings
-from jobs.config.work import MOST_FITTED
 from pipeline.records import Batch
 
 #: Activations a day, days of the soak, and days at which the peak is measured.
@@ -24,6 +23,8 @@ A_DAY, DAYS, SIZES = 1_000_000, 100, (1, 2, 4)
 #: What learning may take of memory, MB; and by how much its peak may be larger for four days than for one.
 MOST_MEMORY, GROWN = 2048.0, 1.1
 
+#: So many activations are learned from together: fewer than is usual, so that the process stays below `MOST_MEMORY`.
+_TOGETHER = 250_000
 _BEGIN = datetime(2024, 3, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 
@@ -83,7 +84,7 @@ def _learned(
 
 def _settings(place: Path, scale: float) -> Settings:
     """Return settings under which a day that has ended is folded: full fits come where evidence grew by half."""
-    learning = LearnSettings(activations=max(1000, round(MOST_FITTED * scale)), full_every=2 * DAYS * _DAY)
+    learning = LearnSettings(activations=max(1000, round(_TOGETHER * scale)), full_every=2 * DAYS * _DAY)
     return Settings(store=StoreSettings(path=place / "history.duckdb", snapshot=place / "snapshot"), learn=learning)
 
 

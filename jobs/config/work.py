@@ -54,8 +54,8 @@ class ScheduleSettings(Group):
     job_limit: Span = Field(timedelta(minutes=10), description="a job running longer than this is ended")
 
 
-#: So many activations of a thousand functions are learned from in under two gigabytes.
-MOST_FITTED = 250_000
+#: So many activations of a thousand functions are learned from together in some 2.6 gigabytes; parts cost more time.
+MOST_FITTED = 1_000_000
 
 
 class LearnSettings(Group):
