@@ -154,7 +154,9 @@ def test_where_only_pods_came_it_stands_for_half_a_minute_after_its_view() -> No
     assert later.worked == 1
 
 
-@pytest.mark.parametrize("more", [{"learned": replace(WORLD.view().learned)}, {"nodes": WORLD.view().nodes}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{"learned": replace(WORLD.view().learned)}, {"nodes": WORLD.view().nodes}], ids=["learned", "nodes"]
+)
 def test_it_does_not_stand_where_more_than_pods_has_changed(more: dict[str, Any]) -> None:
     served = Served()
     served.begin()
