@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 import structlog
 from duckdb import DuckDBPyConnection
 
-from featurestore.store import objects, openwhisk, queries
+from featurestore.store import objects, openwhisk, queries, samples
 from featurestore.store.duck import Store, staging
 from featurestore.store.merging import Listed
 from pipeline.records import Batch
 
 _log = structlog.get_logger(__name__)
 
-#: Activations that one transaction writes at most: about a second's work.
-PART = 1_000_000
+#: Activations that one transaction writes at most, half a second's work or so: whole row groups, as `samples.PART`.
+PART = 491_520
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ def ingest(
     The watermark of (*source*, default the table's name; ``batch.scope``) moves to ``batch.watermark``, never back,
     and where *started* is given a run from then to *collected* is recorded, both in the same transaction. Raises
     `pipeline.errors.BadInput` for a file that holds no records, and as `Store.write` does; then nothing of the batch
-    was written. Only more than `PART` activations, such as a long history that is imported, take several
-    transactions, the last of which moves the watermark; being killed between them is mended by the repetition.
+    was written. Only more than `PART` activations or `samples.PART` samples, such as a large cluster has, take
+    several transactions, the last of which moves the watermark; being killed between is mended by the repetition.
     """
     source = source or batch.table
 
@@ -100,6 +100,8 @@ def _prepare(
         return _activations(con, cluster, batch, collected, overlap, source)
     listed, unusable = objects.stage(con, batch)
     given = batch.rows.num_rows if batch.rows is not None else 0
+    if batch.table == "usage":
+        return _usage(con, cluster, Written(duplicates=given - unusable, refused=unusable))
     whole = Listed(cluster, _listed_at(batch, collected), batch.whole and batch.rows is not None)
     merge = objects.MERGES[batch.table]
 
@@ -108,6 +110,15 @@ def _prepare(
         return Written(rows, max(0, given - unusable - rows), unusable)
 
     return [work]
+
+
+def _usage(con: DuckDBPyConnection, cluster: str, seen: Written) -> list[Work]:
+    def work(con: DuckDBPyConnection, part: samples.Range) -> Written:
+        rows = samples.merge(con, cluster, part)
+        return Written(rows, -rows)
+
+    *parts, end = [partial(work, part=part) for part in samples.ranges(con)] or [lambda _: Written()]
+    return [*parts, lambda con: seen + end(con)]
 
 
 def _listed_at(batch: Batch, collected: datetime) -> datetime:

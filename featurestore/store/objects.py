@@ -1,4 +1,4 @@
-"""How rows about Kubernetes objects, usage and profiles meet what is stored: one merge for each table.
+"""How rows about Kubernetes objects and profiles meet what is stored: one merge for each table (usage: `samples`).
 
 A merge reads the temporary table ``listed`` (the batch without double keys, the last row kept) and ``spared``
 (objects that the list held and nobody could read: they are not gone), and is idempotent.
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from featurestore.store import disks, regions
+from featurestore.store import disks, regions, samples
 from featurestore.store.merging import Listed, Merge, changed
 from pipeline.columns import TABLES
 from pipeline.records import Batch
@@ -17,7 +17,7 @@ from pipeline.records import Batch
 #: What makes two rows of a batch the same thing, by table.
 _KEYS: Mapping[str, str] = {
     "nodes": "node",
-    "usage": 'scope, namespace, name, metric, "at"',
+    "usage": samples.KEYS,
     "placements": "uid",
     "workflows": "namespace, workflow",
     "regions": regions.KEYS,
@@ -29,15 +29,19 @@ _KEYS: Mapping[str, str] = {
 def stage(con: DuckDBPyConnection, batch: Batch) -> tuple[int, int]:
     """Put *batch* into ``listed`` and ``spared``; return the number of its rows and of unusable ones.
 
-    Unusable are usage samples that are no finite number.
+    Unusable are usage samples that are no finite number; the others stand in `samples.ORDER`.
     """
     con.register("given", _with_columns(batch))
-    keep = "WHERE isfinite(value)" if batch.table == "usage" else ""
+    keep, order = ("WHERE isfinite(value)", samples.ORDER) if batch.table == "usage" else ("", "place")
+    keys = _KEYS[batch.table]
+    # Almost never is anything there twice, and hashes are compared in no time.
+    [[twice]] = con.execute(f"SELECT count(*) > count(DISTINCT hash({keys})) FROM given {keep}").fetchall()
+    last = f"QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY place DESC) = 1" if twice else ""
     con.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE listed AS
-        SELECT * EXCLUDE (place) FROM (SELECT *, row_number() OVER () AS place FROM given) {keep}
-        QUALIFY row_number() OVER (PARTITION BY {_KEYS[batch.table]} ORDER BY place DESC) = 1
+        SELECT * EXCLUDE (place) FROM (SELECT *, row_number() OVER () AS place FROM given) {keep} {last}
+        ORDER BY {order}
         """
     )
     [[usable]] = con.execute(f"SELECT count(*) FROM given {keep}").fetchall()
@@ -201,33 +205,6 @@ def placements(con: DuckDBPyConnection, listed: Listed) -> int:
     return rows
 
 
-def usage(con: DuckDBPyConnection, listed: Listed) -> int:
-    """Write samples; a sample that is known with another value takes the new one."""
-    con.execute(
-        """
-        CREATE OR REPLACE TEMP TABLE known AS
-        SELECT u.rowid AS place, listed.value IS DISTINCT FROM u.value AS other, listed.* FROM usage AS u, listed
-        WHERE u.cluster = $cluster
-            AND u."at" BETWEEN (SELECT min("at") FROM listed) AND (SELECT max("at") FROM listed)
-            AND u."at" = listed."at" AND u.scope = listed.scope AND u.metric = listed.metric
-            AND u.name = listed.name AND u.namespace = listed.namespace
-        """,
-        {"cluster": listed.cluster},
-    )
-    rows = changed(
-        con, "UPDATE usage SET value = known.value FROM known WHERE known.other AND usage.rowid = known.place", {}
-    )
-    return rows + changed(
-        con,
-        """
-        INSERT INTO usage
-        SELECT $cluster, scope, namespace, name, metric, "at", value
-        FROM listed ANTI JOIN known USING (scope, namespace, name, metric, "at")
-        """,
-        {"cluster": listed.cluster},
-    )
-
-
 def workflows(con: DuckDBPyConnection, listed: Listed) -> int:
     """Keep the workflows as they were last listed; a list older than what is stored changes nothing."""
     values: dict[str, object] = {"cluster": listed.cluster, "at": listed.at}
@@ -300,10 +277,9 @@ def profiles(con: DuckDBPyConnection, listed: Listed) -> int:
     )
 
 
-#: By the name of the batch's table.
+#: By the name of the batch's table; samples of usage are written in parts.
 MERGES: Mapping[str, Merge] = {
     "nodes": nodes,
-    "usage": usage,
     "placements": placements,
     "workflows": workflows,
     "regions": regions.merge,

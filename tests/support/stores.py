@@ -48,9 +48,10 @@ def put(
     at: datetime = NOON,
     whole: bool = True,
     refused: tuple[Refusal, ...] = (),
+    watermark: datetime | None = None,
 ) -> Written:
     """Ingest rows of *table* for cluster ``east``."""
-    batch = Batch(table, rows=rows(table, *given), whole=whole, refused=refused)
+    batch = Batch(table, rows=rows(table, *given), whole=whole, refused=refused, watermark=watermark)
     return ingest(store, "east", batch, collected=at, overlap=OVERLAP)
 
 
