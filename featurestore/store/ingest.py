@@ -117,7 +117,8 @@ def _usage(con: DuckDBPyConnection, cluster: str, seen: Written) -> list[Work]:
         rows = samples.merge(con, cluster, part)
         return Written(rows, -rows)
 
-    *parts, end = [partial(work, part=part) for part in samples.ranges(con)] or [lambda _: Written()]
+    parts: list[Work] = [partial(work, part=part) for part in samples.ranges(con)]
+    end = parts.pop() if parts else lambda _: Written()
     return [*parts, lambda con: seen + end(con)]
 
 
