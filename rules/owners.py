@@ -12,6 +12,8 @@ from rules.labels import label_value
 _HASHED = re.compile(r"h-[0-9a-f]{40}")
 _PREWARM = re.compile(r".+-[0-9]+-prewarm(?:-[a-z0-9]*)?")
 _ROOM: Final = 100_000
+#: Pods of these owners have their node already: they are never changed.
+_NEVER_CHANGED: Final = ("DaemonSet", "Node")
 
 
 def prewarm(name: str) -> bool:
@@ -27,7 +29,8 @@ class Owners:
     """Answers for pods of one cluster, from the functions *known* there.
 
     One's own labels are believed only of pods in which they are *overwritten*: elsewhere anybody may have written
-    them.
+    them. Of a whole pod they are believed only beside the decision that overwrote them: one that was admitted without
+    an answer, or that is always left alone, has none.
     """
 
     def __init__(
@@ -53,7 +56,10 @@ class Owners:
 
     def function_of(self, pod: Pod) -> str:
         """Return the function that `labelled` says, else an unambiguous pod name; "" where nothing tells."""
-        said = self.labelled(pod.labels, pod.namespace, pod.annotations.get(self._mode))
+        labels = pod.labels
+        if self._own in labels and (not self.decision_of(pod) or pod.owner_kind in _NEVER_CHANGED):
+            labels = {key: value for key, value in labels.items() if key != self._own}
+        said = self.labelled(labels, pod.namespace, pod.annotations.get(self._mode))
         return (self._index.of_pod(pod.name) or "") if said is None else said
 
     def labelled(self, labels: Labels, namespace: str, mode: str | None = None) -> str | None:

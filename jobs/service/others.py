@@ -13,13 +13,13 @@ class Others:
 
     def __init__(self, reservations: Reservations, policy: Policy, function_of: Callable[[Pod], str]) -> None:
         self._reservations = reservations
-        self._decision, self._expected = policy.own("decision"), policy.own("expected")
+        self._decision, self._expected, self._mode = (policy.own(name) for name in ("decision", "expected", "mode"))
         self._function_of = function_of
 
     @property
-    def annotations(self) -> tuple[str, str]:
-        """Return the keys of the annotations that are looked at."""
-        return self._decision, self._expected
+    def annotations(self) -> tuple[str, ...]:
+        """Return the keys of the annotations of running pods that are looked at: also for whose a pod is."""
+        return self._decision, self._expected, self._mode
 
     def __call__(self, pod: Pod, there: bool) -> None:
         """Take note of *pod*, which is still *there* or is gone."""

@@ -57,7 +57,13 @@ def test_a_snapshot_alone_knows_functions_by_our_own_labels_too():
     key = "colocation.internal/function"
     odd = "guest/" + "long" * 20  # stands as its digest
     pods = [
-        msgspec.structs.replace(running("x", where), labels=labels, name=f"p{where}", uid=where)
+        msgspec.structs.replace(
+            running("x", where),
+            labels=labels,
+            name=f"p{where}",
+            uid=where,
+            annotations={"colocation.internal/decision": "d"},
+        )
         for where, labels in (
             ("A", {key: "newcomer"}),
             ("B", {key: label_value(odd)}),
@@ -75,10 +81,11 @@ def test_a_snapshot_alone_knows_functions_by_our_own_labels_too():
 def test_an_own_label_is_believed_only_where_it_is_overwritten():
     """Where pods are only observed, and in namespaces left alone, whoever makes a pod may have written it."""
     policy = Policy(mode="observe", namespaces={"trusted": "prefer", "kube-system": "prefer"})
-    stated = {"colocation.internal/mode": "prefer"}
+    decided = {"colocation.internal/decision": "d"}
+    stated = {"colocation.internal/mode": "prefer", **decided}
     forged = {"colocation.internal/function": "tool"}
-    places = [("A", "ow", {}, {}), ("B", "trusted", {}, {}), ("C", "kube-system", {}, {}), ("D", "ow", stated, {}),
-              ("E", "ow", {}, {"openwhisk/action": "hello"})]  # fmt: skip
+    places = [("A", "ow", decided, {}), ("B", "trusted", decided, {}), ("C", "kube-system", decided, {}),
+              ("D", "ow", stated, {}), ("E", "ow", {}, {"openwhisk/action": "hello"})]  # fmt: skip
     pods = [
         msgspec.structs.replace(
             running("x", where),
@@ -95,6 +102,30 @@ def test_an_own_label_is_believed_only_where_it_is_overwritten():
     # What the history keeps of a pod has no annotations: a mode that the pod states itself is not known.
     alone = prepare(world.snapshot(), "c1", NOW, overwritten=policy.overwrites)
     assert busy(alone) == {("B", "tool"): 1.0, ("E", "hello"): 1.0}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "owner", "function"),
+    [
+        ({"colocation.internal/decision": "d"}, "ReplicaSet", "tool"),
+        ({}, "ReplicaSet", ""),  # admitted while nobody answered
+        ({}, "DaemonSet", ""),
+        ({"colocation.internal/decision": "d"}, "DaemonSet", ""),  # never given one: it brought that, too
+        ({"colocation.internal/decision": "d"}, "Node", ""),
+    ],
+)
+def test_an_own_label_without_our_decision_is_not_believed(annotations, owner, function):
+    """Not even where own labels are overwritten: what overwrites them names its decision in the same patch."""
+    one = msgspec.structs.replace(
+        running("x", "A"),
+        name="p",
+        labels={"colocation.internal/function": "tool"},
+        annotations=annotations,
+        owner_kind=owner,
+        owner_name="o",
+    )
+    view = prepare(World([node("A")], known=("tool",)).snapshot(), "c1", NOW, pods=[one])
+    assert busy(view) == ({("A", function): 1.0} if function else {})
 
 
 def test_a_snapshot_alone_answers_as_the_live_cluster_does():
@@ -226,7 +257,13 @@ def test_a_live_pod_is_its_functions_by_labels_own_label_or_name():
         base = running("f", "A")
         fields = {each: getattr(base, each) for each in base.__struct_fields__}
         return type(base)(
-            **{**fields, "name": name, "uid": name, "labels": {k.replace("__", "/"): v for k, v in labels.items()}}
+            **{
+                **fields,
+                "name": name,
+                "uid": name,
+                "labels": {k.replace("__", "/"): v for k, v in labels.items()},
+                "annotations": {"colocation.internal/decision": name},
+            }
         )
 
     pods = [

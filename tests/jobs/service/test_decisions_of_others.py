@@ -14,6 +14,7 @@ from jobs.service.reservations import Reservations
 from pipeline.objects import pod_of
 from rules.policy import Policy
 from rules.running import expected_by
+from rules.view import learn
 from tests.support.service import Fixed
 from tests.support.service import review as reviewed
 from tests.support.worlds import NOW, World, node, pod, running
@@ -98,3 +99,25 @@ def test_every_decision_has_its_place_among_the_nodes() -> None:
     assert expected_by("d", "A") == "A"
     assert {expected_by(f"d{number}", "A,B,C") for number in range(30)} == {"A", "B", "C"}
     assert expected_by("d7", "A,B,C") == expected_by("d7", "A,B,C")
+
+
+@pytest.mark.parametrize(("mode", "function"), [("prefer", "hello"), ("observe", "")])
+def test_of_running_pods_is_kept_what_says_whether_their_own_label_is_ours(
+    book: Reservations, mode: str, function: str
+) -> None:
+    """Where the installation observes and a pod states another mode, that mode alone says that it was labelled."""
+    policy = Policy(mode="observe")
+    owners = learn(WORLD.snapshot(), "c1", overwritten=policy.overwrites).owners
+    others = Others(book, policy, owners.function_of)
+    labelled = {
+        "colocation.internal/mode": mode,
+        "colocation.internal/decision": "d",
+        "another/note": "x",
+    }
+    live = msgspec.structs.replace(
+        running("hello", "A"),
+        name="p",
+        labels={"colocation.internal/function": "hello"},
+        annotations={key: value for key, value in labelled.items() if key in others.annotations},
+    )
+    assert owners.function_of(live) == function
