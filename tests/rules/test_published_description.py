@@ -465,6 +465,6 @@ def test_code_1_and_code_2():
 
 
 def _of_w(action: str, where: str) -> Any:
-    """A running pod of workflow w, with the labels that it got at its creation."""
+    """A running pod of workflow w, with the labels that it got at its creation, and the decision that they are of."""
     labels = {"colocation.internal/function": action, "colocation.internal/workflow": "w"}
-    return structs.replace(running(action, where), labels=labels)
+    return structs.replace(running(action, where), labels=labels, annotations={"colocation.internal/decision": "d"})
