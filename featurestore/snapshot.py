@@ -164,6 +164,12 @@ TABLES: Mapping[str, pa.Schema] = {
     ),
 }
 
+#: Columns that name functions, by table. In a published file their dictionaries are one: all functions, in order.
+FUNCTIONS: Final = (
+    *(("functions", "function"), ("pairs", "victim"), ("pairs", "aggressor"), ("placements", "function")),
+    *(("busyness", "function"), ("latencies", "function"), ("base_times", "function"), ("company", "function")),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

@@ -6,8 +6,11 @@ actions may come out alike; then the name tells nothing. Pure.
 """
 
 import re
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipeline.lookup import Lookup, Numbered
 
 CUT = 63
 _DROPPED = re.compile(r"[^a-z0-9]+")
@@ -23,30 +26,24 @@ def mangled(name: str) -> str:
 
 
 class Index:
-    """Known functions (``namespace/action`` or ``namespace/package/action``) by what pods of theirs are called."""
+    """Known functions (``namespace/action`` or ``namespace/package/action``) by what pods of theirs are called.
+
+    *former* is one that these functions are added to. What is called how is worked out again where it is asked.
+    """
 
     def __init__(self, functions: Iterable[str] = (), former: "Index | None" = None) -> None:
-        self._known = frozenset(functions)
-        # A name alone where one function has it, as nearly all have: a set of one takes two hundred bytes.
-        self._by_name: dict[str, str | frozenset[str]] = {}
-        self._by_label: dict[str, str | frozenset[str]] = {}
-        fresh = self._known
-        if former is not None:
-            self._known |= former._known
-            fresh -= former._known
-            self._by_name.update(former._by_name)
-            self._by_label.update(former._by_label)
-        for function in fresh:
-            namespace, _, action = function.partition("/")
-            if not action:
-                continue
-            short = action.rpartition("/")[2]
-            said = f"{namespace}/{short}"
-            _add(self._by_label, function if said == function else said, function)
-            # With the package or without it: invokers of either kind are met.
-            for spoken in {mangled(action), mangled(short)}:
-                _add(self._by_name, f"{mangled(namespace)}-{spoken}", function)
-        self._sorted = sorted(self._by_name)
+        if former is not None and former._former is not None:  # never more than two that are to be asked
+            functions, former = (*former._names, *functions), former._former
+        self._former: Index | None = former
+        fresh = dict.fromkeys(functions)
+        names = tuple(each for each in fresh if former is None or each not in former._known)
+        self._names: tuple[str, ...] = names
+        self._known: Numbered = Numbered(names)
+        said = sorted((text, place) for place, text in _sayings(names))
+        self._by_name = Lookup(said, lambda place, text: _saying(names, place) == text)
+        self._sorted = array("i", (place for _, place in said))
+        bare = ((short, number) for number, name in enumerate(names) if (short := _unpacked(name)) != name)
+        self._by_label = Lookup(bare, lambda number, text: _unpacked(names[number]) == text)
 
     def extended(self, functions: Iterable[str]) -> "Index":
         """Return an index of these functions too; this one stays as it is."""
@@ -59,12 +56,12 @@ class Index:
             return frozenset()
         found: set[str] = set()
         if whole:
-            found |= _all(self._by_name.get(f"{whole[1]}-{whole[2]}"))
+            found.update(self._said(f"{whole[1]}-{whole[2]}"))
         if len(pod) >= CUT - 1:  # one less where the cut fell behind a dash, which cannot end a name
             for pattern in (_CUT_IN_ACTION, _CUT_IN_NAMESPACE):
                 tail = pattern.fullmatch(pod)
                 if tail:
-                    found.update(*(_all(self._by_name[name]) for name in self._beginning_with(tail[1])))
+                    found.update(self._beginning_with(tail[1]))
         return frozenset(found)
 
     def of_pod(self, pod: str) -> str | None:
@@ -75,26 +72,53 @@ class Index:
     def of_labels(self, namespace: str, action: str) -> str:
         """Return the function of a labelled pod; a label without the package names the one action it fits."""
         function = f"{namespace}/{action}"
-        if function in self._known:
+        if self._knows(function):
             return function
-        found = self._by_label.get(function)
-        return found if isinstance(found, str) else function
+        found = self._labelled(function)
+        return found[0] if len(found) == 1 else function
+
+    def _knows(self, function: str) -> bool:
+        return function in self._known or (self._former is not None and self._former._knows(function))
+
+    def _said(self, text: str) -> list[str]:
+        former = self._former._said(text) if self._former is not None else []
+        return former + [self._names[place // 2] for place in self._by_name.of(text)]
+
+    def _labelled(self, text: str) -> list[str]:
+        former = self._former._labelled(text) if self._former is not None else []
+        return former + [self._names[number] for number in self._by_label.of(text)]
 
     def _beginning_with(self, start: str) -> Iterator[str]:
-        for position in range(bisect_left(self._sorted, start), len(self._sorted)):
-            name = self._sorted[position]
-            if not name.startswith(start):
+        if self._former is not None:
+            yield from self._former._beginning_with(start)
+        names, places = self._names, self._sorted
+        for at in range(bisect_left(places, start, key=lambda place: _saying(names, place)), len(places)):
+            if not _saying(names, places[at]).startswith(start):
                 return
-            yield name
+            yield names[places[at] // 2]
 
 
-def _add(index: dict[str, str | frozenset[str]], spoken: str, function: str) -> None:
-    known = _all(index.get(spoken)) | {function}
-    index[spoken] = function if len(known) == 1 else known
+def _unpacked(function: str) -> str:
+    """Return *function* without its package, which labels do not tell."""
+    namespace, slash, action = function.partition("/")
+    return f"{namespace}{slash}{action.rpartition('/')[2]}"
 
 
-def _all(found: str | frozenset[str] | None) -> frozenset[str]:
-    """Return the functions that stand for one name."""
-    if found is None:
-        return frozenset()
-    return frozenset((found,)) if isinstance(found, str) else found
+def _sayings(names: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield what pods of *names* are called, each at twice the function's number, or one behind without its package.
+
+    With the package or without it: invokers of either kind are met.
+    """
+    for number, name in enumerate(names):
+        if not name.partition("/")[2]:
+            continue
+        whole = _saying(names, 2 * number)
+        yield 2 * number, whole
+        if _unpacked(name) != name and (short := _saying(names, 2 * number + 1)) != whole:
+            yield 2 * number + 1, short
+
+
+def _saying(names: Sequence[str], place: int) -> str:
+    name = _unpacked(names[place // 2]) if place % 2 else names[place // 2]
+    namespace, _, action = name.partition("/")
+    return f"{mangled(namespace)}-{mangled(action)}"

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from featurestore import company
+from pipeline.lookup import Lookup, Numbered
 from pipeline.mangling import Index
 from pipeline.mangling import mangled as spoken
 from pipeline.records import Workflow
@@ -51,8 +51,8 @@ class Functions:
     names: tuple[str, ...]
     index: Mapping[str, int]
     mangled: Index
-    actions: Mapping[str, tuple[int, ...]]
-    bare: Mapping[str, tuple[int, ...]]
+    actions: Lookup
+    bare: Lookup
     levels: npt.NDArray[np.int8]
     dominant: tuple[str, ...]
     source: tuple[str, ...]
@@ -67,7 +67,7 @@ class Functions:
 
     def named(self, action: str, namespace: str = "") -> tuple[int, ...]:
         """Return the functions with this action name, of *namespace* alone where it is given."""
-        found = self.actions.get(action, ())
+        found = self.actions.of(action)
         if not namespace:
             return found
         return tuple(number for number in found if namespace_of(self.names[number]) in (namespace, ""))
@@ -148,7 +148,7 @@ class Pairs:
     observed: npt.NDArray[np.bool_]
     victim_start: Rows
     aggressor_start: Rows
-    by_aggressor: Rows
+    by_aggressor: Ids
     memo: Memo = field(default_factory=Memo)
 
     def __len__(self) -> int:
@@ -164,7 +164,8 @@ class Pairs:
         """Return the rows in which *function* is the aggressor."""
         if function + 1 >= len(self.aggressor_start):
             return _NO_ROWS
-        return self.by_aggressor[self.aggressor_start[function] : self.aggressor_start[function + 1]]
+        found = self.by_aggressor[self.aggressor_start[function] : self.aggressor_start[function + 1]]
+        return found.astype(np.int64)
 
     def expected(self, rows: Rows) -> Floats:
         """Return the slowdown to count with: what was learned, by the probability that there is any; 0 or more.
@@ -213,26 +214,28 @@ def lay(
     workflows: Iterable[Workflow],
 ) -> Functions:
     """Complete the columns of *names* with the indices, and with what *workflows* say of their importance."""
-    actions: dict[str, list[int]] = {}
-    bare: dict[str, list[int]] = {}
-    for number, name in enumerate(names):
-        actions.setdefault(action_of(name), []).append(number)
-        if "/" not in name:
-            bare.setdefault(spoken(name), []).append(number)
+    actions = Lookup(
+        ((action_of(name), number) for number, name in enumerate(names)),
+        lambda number, action: action_of(names[number]) == action,
+    )
+    bare = Lookup(
+        ((spoken(name), number) for number, name in enumerate(names) if "/" not in name),
+        lambda number, said: spoken(names[number]) == said,
+    )
     weight, strict = np.full(len(names), MEDIUM, dtype=np.int8), np.zeros(len(names), dtype=np.bool_)
     for workflow in workflows:
         for action in workflow.actions:
-            numbers = actions.get(action_of(action.name), [])
+            numbers = actions.of(action_of(action.name))
             if len(numbers) == 1:  # two functions of one action name: which is meant is not guessed
                 level = importance(action.importance)
                 weight[numbers[0]] = level
                 strict[numbers[0]] = level == HIGH and action.optimization_goal.lower() == "performance"
     return Functions(
         names=names,
-        index=MappingProxyType({name: number for number, name in enumerate(names)}),
+        index=Numbered(names),
         mangled=mangled,
-        actions=MappingProxyType({action: tuple(numbers) for action, numbers in actions.items()}),
-        bare=MappingProxyType({said: tuple(numbers) for said, numbers in bare.items()}),
+        actions=actions,
+        bare=bare,
         levels=levels,
         dominant=dominant,
         source=source,

@@ -52,7 +52,7 @@ def identify(pod: Pod, view: View, namespace: str, policy: Policy) -> Identity:
     if candidates:
         return _chosen(tuple(sorted(functions.index[each] for each in candidates)), view, "name", "", named, workflow)
     tail = _TAIL.fullmatch(pod.name)
-    bare = functions.bare.get(tail[1], ()) if tail else ()
+    bare = functions.bare.of(tail[1]) if tail else ()
     if bare:
         return _chosen(bare, view, "name", "", named, workflow)
     return _by_owner(pod, namespace, view, named, workflow)

@@ -1,9 +1,9 @@
 """The nodes of a view as columns: what they are, what is free on them, and who may run there."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from rules.memo import Memo
 from rules.running import Held, amounts, counted
 
 Floats = npt.NDArray[np.float64]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,81 +95,98 @@ def with_held(nodes: Nodes, held: Held) -> Nodes:
         free[name] = amounts(name, counted(name, nodes.allocatable[name]) - held.requests[name])
     if "pods" in free:
         free["pods"] = nodes.allocatable["pods"] - held.pods
-    for array in free.values():
-        array.setflags(write=False)
+    for amount in free.values():
+        amount.setflags(write=False)
     return replace(nodes, free=MappingProxyType(free))
 
 
-def columns(nodes: Sequence[Node], used: Mapping[str, tuple[float, float]]) -> Nodes:
-    """Lay *nodes* out as columns, all of their allocatable amounts free.
+def columns(nodes: Iterable[Node], used: Mapping[str, tuple[float, float]]) -> Nodes:
+    """Lay *nodes* out as columns in their order, all of their allocatable amounts free.
 
-    *used* gives the cores and bytes in use by node name.
+    *used* gives the cores and bytes in use by node name. Each node is looked at once, and may be gone then.
     """
-    size = len(nodes)
-    resources = sorted({name for node in nodes for name in node.allocatable})
-    allocatable = {
-        name: np.fromiter((node.allocatable.get(name, 0.0) for node in nodes), np.float64, size) for name in resources
-    }
-    types, type_of = _interned(node.node_type for node in nodes)
-    taints, taint_of = _interned(node.taints for node in nodes)
-    labels = _labels(nodes)
+    laid = _Laid()
+    for node in nodes:
+        laid.add(node, used.get(node.name))
+    allocatable = {name: np.array(laid.amounts[name]) for name in sorted(laid.amounts)}
+    for column in allocatable.values():
+        column.setflags(write=False)
     lower: dict[str, list[str]] = {}
-    for key in sorted(labels):
+    for key in sorted(laid.labels):
         lower.setdefault(key.lower(), []).append(key)
-    for array in allocatable.values():
-        array.setflags(write=False)
     return Nodes(
-        names=tuple(node.name for node in nodes),
-        index=MappingProxyType({node.name: number for number, node in enumerate(nodes)}),
-        types=types,
-        type_of=type_of,
-        ready=np.fromiter((node.ready for node in nodes), np.bool_, size),
-        schedulable=np.fromiter((node.schedulable for node in nodes), np.bool_, size),
+        names=tuple(laid.names),
+        index=MappingProxyType({name: number for number, name in enumerate(laid.names)}),
+        types=tuple(laid.types),
+        type_of=np.array(laid.type_of, dtype=np.int32),
+        ready=np.array(laid.ready, dtype=np.bool_),
+        schedulable=np.array(laid.schedulable, dtype=np.bool_),
         allocatable=MappingProxyType(allocatable),
         free=MappingProxyType(allocatable),
-        taints=taints,
-        taint_of=taint_of,
-        load=_load(nodes, used),
-        labels=MappingProxyType(labels),
+        taints=tuple(laid.taints),
+        taint_of=np.array(laid.taint_of, dtype=np.int32),
+        load=np.array(laid.load),
+        labels=MappingProxyType({key: each.column(len(laid.names)) for key, each in laid.labels.items()}),
         labels_lower=MappingProxyType({key: tuple(spelled) for key, spelled in lower.items()}),
     )
 
 
-def _interned(values: Iterable[_T]) -> tuple[tuple[_T, ...], Ids]:
-    index: dict[_T, int] = {}
-    codes = [index.setdefault(value, len(index)) for value in values]
-    return tuple(index), np.array(codes, dtype=np.int32)
+@dataclass(slots=True)
+class _Laid:
+    """Columns as far as nodes were added: only what stays is kept, so that no two nodes are in memory at once."""
 
+    names: list[str] = field(default_factory=list)
+    types: dict[str, int] = field(default_factory=dict)
+    type_of: "array[int]" = field(default_factory=lambda: array("i"))
+    ready: "array[int]" = field(default_factory=lambda: array("b"))
+    schedulable: "array[int]" = field(default_factory=lambda: array("b"))
+    amounts: "dict[str, array[float]]" = field(default_factory=dict)
+    taints: dict[tuple[Taint, ...], int] = field(default_factory=dict)
+    taint_of: "array[int]" = field(default_factory=lambda: array("i"))
+    load: "array[float]" = field(default_factory=lambda: array("d"))
+    labels: dict[str, "_Labels"] = field(default_factory=dict)
 
-def _labels(nodes: Sequence[Node]) -> dict[str, LabelColumn]:
-    indices: dict[str, dict[str, int]] = {}
-    cells: dict[str, tuple[list[int], list[int]]] = {}
-    for number, node in enumerate(nodes):
+    def add(self, node: Node, used: tuple[float, float] | None) -> None:
+        """Add *node*, of which so many cores and bytes are in *use*."""
+        number = len(self.names)
+        self.names.append(node.name)
+        self.type_of.append(self.types.setdefault(node.node_type, len(self.types)))
+        self.ready.append(node.ready)
+        self.schedulable.append(node.schedulable)
+        self.taint_of.append(self.taints.setdefault(node.taints, len(self.taints)))
+        self.load.append(_load(node, used))
+        for name in node.allocatable.keys() - self.amounts.keys():
+            self.amounts[name] = array("d", bytes(8 * number))
+        for name, column in self.amounts.items():
+            column.append(node.allocatable.get(name, 0.0))
         for key, value in node.labels.items():
-            index = indices.get(key)
-            if index is None:
-                index = indices[key] = {}
-                cells[key] = ([], [])
-            rows, codes = cells[key]
-            rows.append(number)
-            codes.append(index.setdefault(value, len(index)))
-    labels = {}
-    for key, (rows, codes) in cells.items():
-        column = np.full(len(nodes), -1, dtype=np.int32)
-        column[rows] = codes
+            label = self.labels.get(key)
+            if label is None:
+                label = self.labels[key] = _Labels()
+            label.rows.append(number)
+            label.codes.append(label.index.setdefault(value, len(label.index)))
+
+
+@dataclass(slots=True)
+class _Labels:
+    """The nodes that carry one label, and the codes of its values there."""
+
+    index: dict[str, int] = field(default_factory=dict)
+    rows: "array[int]" = field(default_factory=lambda: array("i"))
+    codes: "array[int]" = field(default_factory=lambda: array("i"))
+
+    def column(self, nodes: int) -> LabelColumn:
+        """Return the column over so many *nodes*."""
+        column = np.full(nodes, -1, dtype=np.int32)
+        column[np.array(self.rows, dtype=np.int64)] = self.codes
         column.setflags(write=False)
-        labels[key] = LabelColumn(tuple(indices[key]), MappingProxyType(indices[key]), column)
-    return labels
+        return LabelColumn(tuple(self.index), MappingProxyType(self.index), column)
 
 
-def _load(nodes: Sequence[Node], used: Mapping[str, tuple[float, float]]) -> Floats:
-    load = np.full(len(nodes), np.nan)
-    for number, node in enumerate(nodes):
-        amounts = used.get(node.name)
-        if amounts is None:
-            continue
-        for amount, name in zip(amounts, ("cpu", "memory"), strict=True):
-            whole = node.allocatable.get(name, 0.0)
-            if whole > 0 and amount == amount:
-                load[number] = np.fmax(load[number], amount / whole)
+def _load(node: Node, used: tuple[float, float] | None) -> float:
+    load = float("nan")
+    for amount, name in zip(used or (), ("cpu", "memory"), strict=False):
+        whole = node.allocatable.get(name, 0.0)
+        if whole > 0 and amount == amount:
+            load = float(np.fmax(load, amount / whole))
     return load

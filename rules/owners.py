@@ -1,9 +1,10 @@
 """Whose a running pod is: the function that its labels or its name speak of."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from pipeline.lookup import Lookup
 from pipeline.mangling import Index
 from pipeline.records import Labels, Pod
 from rules.functions import action_of
@@ -36,16 +37,20 @@ class Owners:
     def __init__(
         self,
         index: Index,
-        known: Collection[str],
+        known: Sequence[str],
         function_labels: tuple[str, str],
         label_prefix: str,
         overwritten: Overwritten,
     ) -> None:
-        by_action: dict[str, list[str]] = {}
-        for function in known:
-            by_action.setdefault(action_of(function), []).append(function)
-        alone = {label_value(action): found[0] for action, found in by_action.items() if len(found) == 1}
-        self._by_value = alone | {label_value(function): function for function in known}
+        self._names = known
+        self._actions = Lookup(
+            ((label_value(action_of(name)), number) for number, name in enumerate(known)),
+            lambda number, value: label_value(action_of(known[number])) == value,
+        )
+        self._functions = Lookup(
+            ((label_value(name), number) for number, name in enumerate(known)),
+            lambda number, value: label_value(known[number]) == value,
+        )
         self._index = index
         self._namespace, self._action = function_labels
         self._own, self._decision, self._mode = (
@@ -74,14 +79,21 @@ class Owners:
             said = (labels.get(self._namespace, ""), action)
             function = self._labelled.get(said)
             if function is None:
-                function = self._index.of_labels(*said) if said[0] else self._by_value.get(action, action)
+                function = self._index.of_labels(*said) if said[0] else self._by_value(action) or action
                 if len(self._labelled) < _ROOM:
                     self._labelled[said] = function
             return function
         if self._own in labels and self._overwritten(namespace, mode):
             value = labels[self._own]
-            return self._by_value.get(value) or ("" if _HASHED.fullmatch(value) else value)
+            return self._by_value(value) or ("" if _HASHED.fullmatch(value) else value)
         return None
+
+    def _by_value(self, value: str) -> str:
+        """Return the function that a label's *value* stands for, or whose action alone it does; "" for none."""
+        found = self._functions.of(value)
+        if not found and len(found := self._actions.of(value)) != 1:
+            return ""
+        return self._names[found[-1]]
 
     def decision_of(self, pod: Pod) -> str:
         """Return the name of one's own decision that *pod* carries, "" for none."""

@@ -1,6 +1,6 @@
 """From the snapshot's Arrow tables to the view's columns, one cluster's rows of each."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.columnar import codes as codes_of
-from featurestore.snapshot import Snapshot
+from featurestore.snapshot import FUNCTIONS, Snapshot
 from featurestore.snapshot import rows as rows_of
 from pipeline.mangling import Index
 from pipeline.records import Node, Taint, Workflow
@@ -62,9 +62,12 @@ def _of(table: pa.Table, mine: npt.NDArray[np.bool_]) -> pa.Table:
     return table.slice(first, count) if together else table.filter(pa.array(mine))
 
 
-def nodes(table: pa.Table) -> list[Node]:
-    """Read nodes as the snapshot saw them; addresses, conditions and capacity are not kept there."""
-    return [_node(row) for row in rows_of(table, _NODE)]
+def nodes(table: pa.Table) -> Iterator[Node]:
+    """Yield nodes as the snapshot saw them, by name; addresses, conditions and capacity are not kept there."""
+    # In the order of code points, as Python sorts texts; published tables are in it already.
+    order = pc.sort_indices(table["node"]).to_numpy()
+    ordered = table if np.array_equal(order, np.arange(len(table))) else table.take(order)
+    return map(_node, rows_of(ordered, _NODE))
 
 
 def _node(row: Mapping[str, Any]) -> Node:
@@ -175,16 +178,13 @@ def busyness(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, 
 
 def placed_functions(table: pa.Table) -> list[str]:
     """Return the functions of placements, each once."""
-    return [name for name in _encoded(table["function"])[0] if name]
+    names, codes = _encoded(table["function"])
+    return [name for code in np.unique(codes).tolist() if (name := names[code])]
 
 
 def function_names(tables: Mapping[str, pa.Table]) -> set[str]:
     """Return every function that any table speaks of."""
-    places = (
-        ("functions", "function"), ("pairs", "victim"), ("pairs", "aggressor"), ("placements", "function"),
-        ("busyness", "function"), ("latencies", "function"), ("base_times", "function"),
-    )  # fmt: skip
-    every = pa.chunked_array([pc.unique(tables[table][column].cast(pa.string())) for table, column in places])
+    every = pa.chunked_array([pc.unique(tables[table][column].cast(pa.string())) for table, column in FUNCTIONS])
     names = pc.unique(every)
     parts = (names.slice(first, _PART) for first in range(0, len(names), _PART))
     return {name for part in parts for name in part.to_pylist() if name}
@@ -294,7 +294,7 @@ def pairs(table: pa.Table, functions: Mapping[str, int]) -> Pairs:
         type_names=type_names,
         victim=victim,
         aggressor=aggressor,
-        type_of=np.full(len(victim), -2, dtype=np.int32),
+        type_of=np.broadcast_to(np.int32(-2), victim.shape),
         type_name=type_name,
         status=statuses,
         status_of=status_of,
@@ -309,7 +309,7 @@ def pairs(table: pa.Table, functions: Mapping[str, int]) -> Pairs:
         observed=_pick(observed, status_of),
         victim_start=np.searchsorted(victim, every),
         aggressor_start=np.searchsorted(aggressor[by_aggressor], every),
-        by_aggressor=by_aggressor,
+        by_aggressor=by_aggressor.astype(np.int32),
     )
 
 
@@ -329,15 +329,20 @@ def _turned(order: Rows, table: pa.Table) -> Rows | slice:
 
 
 def _pick(values: npt.NDArray[_V], codes: Ids) -> npt.NDArray[_V]:
+    if len(values) == 1:  # as of pairs that speak for all node types: one value takes no room
+        return np.broadcast_to(values[0], codes.shape)
     return values[codes] if len(values) else np.zeros(len(codes), dtype=values.dtype)
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[str], Ids]:
-    """Return the distinct texts of *column* and the code of each row; null is ""."""
-    encoded = pc.fill_null(column.cast(pa.string()), "").dictionary_encode().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], encoded.type)
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+    """Return the texts of *column*, each once, and the code of each row; null is "".
+
+    The codes of a dictionary column without nulls are read where they lie; some of its texts may then have no row.
+    """
+    whole = _whole(column)
+    if not pa.types.is_dictionary(whole.type) or whole.null_count:
+        whole = pc.fill_null(whole.cast(pa.string()), "").dictionary_encode()
+    return whole.dictionary.to_pylist(), whole.indices.to_numpy(zero_copy_only=False)
 
 
 def _interned(column: pa.ChunkedArray) -> tuple[tuple[str, ...], Ids]:
@@ -346,10 +351,30 @@ def _interned(column: pa.ChunkedArray) -> tuple[tuple[str, ...], Ids]:
 
 
 def _codes(column: pa.ChunkedArray, index: Mapping[str, int]) -> Ids:
-    """Return for each row the number that *index* gives to its text, -1 for none."""
-    names, codes = _encoded(column)
-    numbers = np.array([index.get(name, -1) for name in names], dtype=np.int32)
-    return numbers[codes] if len(numbers) else codes
+    """Return for each row the number that *index*, which counts its texts from 0, gives to its text, -1 for none.
+
+    Where the dictionary of *column* begins with just these texts, as functions are published, the codes are read
+    where they lie.
+    """
+    whole = _whole(column)
+    if not pa.types.is_dictionary(whole.type) or whole.null_count:
+        whole = pc.fill_null(whole.cast(pa.string()), "").dictionary_encode()
+    found = pc.fill_null(pc.index_in(whole.dictionary, value_set=pa.array(list(index), pa.string())), -1)
+    numbers: Ids = found.to_numpy(zero_copy_only=False)
+    codes: Ids = whole.indices.to_numpy(zero_copy_only=False)
+    first = np.count_nonzero(numbers >= 0)
+    same = np.array_equal(numbers[:first], np.arange(first)) and codes.max(initial=-1) < first
+    return codes if same else numbers[codes]
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return *column* in one piece, as it lies where it does."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.unify_dictionaries().chunks) if whole.num_chunks else pa.array([], column.type)
+    return whole
 
 
 def _numbers(column: pa.ChunkedArray) -> Floats:

@@ -121,7 +121,7 @@ def learn(
     workflows = _workflows(found["workflows"])
     known = tables.function_names(found)
     functions = tables.functions(found["functions"], known, workflows.values())
-    owners = Owners(functions.mangled, known, function_labels, label_prefix, overwritten)
+    owners = Owners(functions.mangled, functions.names, function_labels, label_prefix, overwritten)
     found["placements"] = tables.owned(found["placements"], owners.labelled)
     return Learned(
         cluster=cluster,
@@ -153,8 +153,8 @@ def view_of(
     created after the snapshot, like its other pods, else as always busy; where busyness is measured and the function
     was not seen at all, as `running.IDLE`.
     """
-    given = tables.nodes(learned.tables["nodes"]) if nodes is None else nodes
-    listed = sorted(given, key=lambda each: each.name)  # equal ones rank alike, in whatever order a server lists them
+    # In order of their names: equal ones rank alike, in whatever order a server lists them.
+    listed = tables.nodes(learned.tables["nodes"]) if nodes is None else sorted(nodes, key=lambda each: each.name)
     laid = columns(listed, tables.used(learned.tables["nodes"]))
     names, decisions = _owners(learned, pods)
     pending = [each for each in reservations if each.decision not in decisions]

@@ -24,8 +24,8 @@ from pipeline.records import Batch
 
 _log = structlog.get_logger(__name__)
 
-#: Activations that one transaction writes at most, half a second's work or so: whole row groups, as `samples.PART`.
-PART = 491_520
+#: Activations that one transaction writes at most: whole row groups, as `samples.PART`.
+PART = 245_760
 
 
 @dataclass(frozen=True, slots=True)

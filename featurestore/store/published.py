@@ -10,8 +10,10 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from featurestore.snapshot import TABLES, Snapshot
+from featurestore.columnar import codes, distinct, named
+from featurestore.snapshot import FUNCTIONS, TABLES, Snapshot
 from pipeline.errors import NOT_JSON, BadInput
 
 _MAGIC = b"COLOSNP1"
@@ -31,10 +33,10 @@ class _Header(msgspec.Struct, frozen=True):
 def write(snapshot: Snapshot, path: Path) -> None:
     """Publish *snapshot* at *path*: written aside, synced, then renamed, so that a reader never sees half of it."""
     buffers: list[tuple[str, pa.Buffer]] = []
-    for name, schema in TABLES.items():
+    for name, table in _coded(snapshot).items():
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, schema) as writer:
-            writer.write_table(snapshot.tables[name].cast(schema).unify_dictionaries().combine_chunks())
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
         buffers.append((name, sink.getvalue()))
     offsets: dict[str, tuple[int, int]] = {}
     at = 0
@@ -66,6 +68,23 @@ def write(snapshot: Snapshot, path: Path) -> None:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _coded(snapshot: Snapshot) -> dict[str, pa.Table]:
+    """Return the tables in one piece each, all names of functions by one dictionary.
+
+    Its codes are then the numbers that functions have where a cluster is alone, and are read where they lie.
+    """
+    tables = {name: snapshot.tables[name].cast(schema) for name, schema in TABLES.items()}
+    functions = distinct(*(tables[table][column] for table, column in FUNCTIONS))
+    functions = pa.concat_arrays([functions.filter(pc.not_equal(functions, "")), pa.array([""])])
+    for table, column in FUNCTIONS:
+        field = TABLES[table].field(column)
+        if pa.types.is_dictionary(field.type):
+            at = TABLES[table].get_field_index(column)
+            numbers = codes(tables[table][column], functions)
+            tables[table] = tables[table].set_column(at, field, named(numbers, functions))
+    return {name: table.unify_dictionaries().combine_chunks() for name, table in tables.items()}
 
 
 def load(path: Path) -> Snapshot:

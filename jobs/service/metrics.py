@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from zlib import compress, decompress
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -33,18 +34,22 @@ from jobs.supervisor import status
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class _Families(Collector):
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
+class _Family(Collector):
+    def __init__(self, family: Metric) -> None:
+        self._family = family
 
     def collect(self) -> Iterable[Metric]:
-        return self._families
+        yield self._family
 
 
 def render(families: Iterable[Metric]) -> bytes:
-    """Write *families* in Prometheus' text format."""
+    """Write *families* in Prometheus' text format, one after another: all of a large cluster's take much memory."""
+    return b"".join(map(_rendered, families))
+
+
+def _rendered(family: Metric) -> bytes:
     registry = CollectorRegistry()
-    registry.register(_Families(list(families)))
+    registry.register(_Family(family))
     return generate_latest(registry)
 
 
@@ -84,14 +89,14 @@ class Metrics:
         self._directory = directory
         self._own = f"serving-{slot}.json"
         self._pairs = pairs
-        self._learned = b""
+        self._learned = compress(b"")
         self._snapshot: Snapshot | None = None
         self.loads: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self.watches: Callable[[], Sequence[status.WatchStatus]] = lambda: ()
 
     def seen(self, snapshot: Snapshot) -> None:
-        """Render what depends on *snapshot* alone."""
-        self._learned, self._snapshot = render(of_snapshot(snapshot, self._pairs)), snapshot
+        """Render what depends on *snapshot* alone, and keep it packed: a large cluster's takes megabytes."""
+        self._learned, self._snapshot = compress(render(of_snapshot(snapshot, self._pairs)), 1), snapshot
 
     def publish(self) -> None:
         """Leave this process's counts where the others find them."""
@@ -100,7 +105,7 @@ class Metrics:
 
     def page(self) -> bytes:
         """Return the whole page."""
-        return render(self._current(time.time())) + self._learned
+        return render(self._current(time.time())) + decompress(self._learned)
 
     def with_regions(self, snapshot: Snapshot) -> Snapshot:
         """Return *snapshot* with the regions as the supervisor saw them last."""

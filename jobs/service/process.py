@@ -17,7 +17,7 @@ from featurestore.store.control import Control
 from jobs import logs, tracing, wire
 from jobs.config import Settings, admitted, load
 from jobs.explaining import explain
-from jobs.service import counts, history, reached
+from jobs.service import counts, history, memory, reached
 from jobs.service.accepting import Server
 from jobs.service.ahead import Ahead
 from jobs.service.app import Parts, create_app
@@ -69,6 +69,7 @@ class Process:
 
     def __init__(self, settings: Settings, directory: Path | None, slot: int) -> None:
         """Put the parts together; raises `BadInput` for settings that cannot be served from."""
+        memory.modest()
         serve = settings.serve
         cluster = admitted(settings)
         policy = wire.policy(settings, cluster)

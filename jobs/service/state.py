@@ -13,12 +13,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
-import pyarrow as pa
 import structlog
 
 from featurestore.snapshot import Snapshot, empty
 from featurestore.store.published import load
 from jobs import tracing
+from jobs.service import memory
 from jobs.service.periodic import Periodic, Signature, signature
 from pipeline.errors import BadInput
 
@@ -184,7 +184,6 @@ class State(Generic[V]):
     def _settle(self, snapshot: Snapshot, took: float) -> None:
         for listener in self._listeners:
             listener(snapshot)
-        # What laying out took for a moment: the allocator would keep twice what stays.
-        pa.default_memory_pool().release_unused()
+        memory.give_back()
         tracing.past("snapshot swap", took, {"snapshot": snapshot.version})
         _log.info("snapshot loaded", version=snapshot.version, created=str(snapshot.created), seconds=round(took, 3))

@@ -98,3 +98,22 @@ def test_real_pod_names(real: Path) -> None:
         None, None, "guest/Model_training", "guest/video-processing", "whisk.system/invokerHealthTestAction0", None,
         None, "whisk.system/nameNode15", "default/tiles2", None,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 6])
+def test_an_index_that_grew_knows_what_one_made_at_once_does(parts: int) -> None:
+    functions = [
+        *("guest/hello", "guest/Hello", "guest/tools/resize", "guest/a/twice", "guest/b/twice", "guest/twice"),
+        *("plain", f"guest/{'long' * 15}x", f"guest/{'long' * 15}y", f"guest/pack/{'long' * 15}z", "Other/hello"),
+    ]
+    grown = Index()
+    for first in range(parts):
+        grown = grown.extended([*functions[first::parts], functions[0]])
+    whole = Index(functions)
+    called = [oracle("w-invoker-00", number, each) for number, each in enumerate(functions) if "/" in each]
+    for pod in [*called, "w-invoker-00-1-guest-resize", "w-invoker-00-1-guest-toolsresize", "w-1-guest-none", "x"]:
+        assert grown.candidates(pod) == whole.candidates(pod)
+    assert whole.candidates(called[0]) == {"guest/hello", "guest/Hello"}
+    for action in ("hello", "resize", "twice", "none", "a/twice"):
+        assert grown.of_labels("guest", action) == whole.of_labels("guest", action)
+    assert whole.of_labels("guest", "resize") == "guest/tools/resize"

@@ -1,5 +1,6 @@
 """Models are saved whole and promoted; the snapshot is made of them and of what was last seen."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from featurestore.store.duck import Store
 from featurestore.store.models import Model
 from featurestore.store.queries import Run
 from pipeline.errors import BadInput
+from rules.view import View, prepare
+from tests.support.snapshots import snapshot
 from tests.support.stores import NOON, minutes, put, select
 
 PAIR: dict[str, Any] = {
@@ -184,3 +187,44 @@ def test_a_version_names_time_and_content(store: Store) -> None:
     assert first.startswith("20250601T120000Z-")
     store.write(lambda con: models.use(con, "east", "m2"))
     assert store.read(lambda con: assemble.snapshot(con, NOON)).version != first
+
+
+def mapped(tmp_path: Path, rows: Sequence[tuple[str, str, str]], *, others: bool = False) -> View:
+    """The view of cluster a from a file of pairs (cluster, victim, aggressor) and one node."""
+    given = snapshot(
+        NOON,
+        {
+            "pairs": [
+                PAIR | {"cluster": cluster, "victim": victim, "aggressor": aggressor}
+                for cluster, victim, aggressor in rows
+            ],
+            "nodes": [{"cluster": "a", "node": "n1"}],
+            "placements": [{"cluster": "a", "uid": "u", "node": "n1", "function": "" if others else "z"}],
+        },
+        clusters=("a", "b"),
+    )
+    published.write(given, tmp_path / "snapshot")
+    return prepare(published.load(tmp_path / "snapshot"), "a", NOON)
+
+
+PAIRS = [("a", "b/y", "b/x"), ("a", "b/z", "b/é"), ("a", "b/z", "b/y")]
+
+
+def named_pairs(view: View) -> list[tuple[str, str]]:
+    pairs, names = view.pairs, view.functions.names
+    return [(names[row], names[column]) for row, column in zip(pairs.victim, pairs.aggressor, strict=True)]
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_the_functions_of_pairs_are_read_where_they_lie_in_the_file(tmp_path: Path, others: bool) -> None:
+    view = mapped(tmp_path, PAIRS, others=others)
+    assert named_pairs(view) == [("b/y", "b/x"), ("b/z", "b/y"), ("b/z", "b/é")]
+    ordered = mapped(tmp_path, sorted(PAIRS), others=others).pairs
+    for column in (ordered.victim, ordered.aggressor, ordered.slowdown, ordered.status_of):
+        assert not column.flags.owndata
+
+
+def test_beside_another_cluster_the_functions_of_pairs_have_their_own_numbers(tmp_path: Path) -> None:
+    view = mapped(tmp_path, [("b", "b/a", "b/yy"), *PAIRS])
+    assert view.functions.names == ("b/x", "b/y", "b/z", "b/é", "z")
+    assert named_pairs(view) == [("b/y", "b/x"), ("b/z", "b/y"), ("b/z", "b/é")]
