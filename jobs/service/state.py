@@ -20,6 +20,7 @@ from featurestore.store.published import load
 from jobs import tracing
 from jobs.service import memory
 from jobs.service.periodic import Periodic, Signature, signature
+from jobs.service.turns import Turns
 from pipeline.errors import BadInput
 
 V = TypeVar("V")
@@ -88,6 +89,7 @@ class State(Generic[V]):
         self._answered = 0.0
         self._now = now
         self._retire = retire
+        self._turns = Turns(path)
         self._seen: Signature = (None,)
         self._changes = 0
         self._earliest = 0.0
@@ -112,9 +114,18 @@ class State(Generic[V]):
         self._thread.close()
 
     def refresh(self) -> bool:
-        """Take up a changed file or cluster; returns whether there is a new moment."""
+        """Take up a changed file or cluster; returns whether there is a new moment.
+
+        The first file is taken up at once, another in turn with the processes beside this one.
+        """
+        if not self.loads or signature([self._path]) == self._seen:
+            return self._refreshed(reload=True)
+        with self._turns.turn() as mine:
+            return self._refreshed(reload=mine)
+
+    def _refreshed(self, *, reload: bool) -> bool:
         with self._lock:
-            fresh = self._reload()
+            fresh = self._reload() if reload else None
             if not fresh and not self._due():
                 return False
             began = time.monotonic()
