@@ -15,6 +15,8 @@ Ints = NDArray[np.int64]
 
 #: Intervals shorter than this (seconds) are widened to it: the resolution of an activation record.
 _SHORTEST = 1e-3
+#: Rows that are filled at once: they stay in the processor's cache until all their columns are.
+_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,53 +64,56 @@ def mean(concurrency: Concurrency, functions: Ints, start: Floats, end: Floats) 
 
 @compiled
 def _mean(offsets: Ints, times: Floats, integral: Floats, functions: Ints, start: Floats, end: Floats) -> Floats:
-    found = np.zeros((len(start), len(functions)))
-    for column in range(len(functions)):
-        first, last = offsets[functions[column]], offsets[functions[column] + 1]
-        if last > first:
-            own, area = times[first:last], integral[first:last]
-            begun = ended = 0  # rows come in order of time, or nearly: the next is sought from where the last was
-            for row in range(len(start)):
-                stop = max(end[row], start[row] + _SHORTEST)
-                begun, ended = _after(own, start[row], begun), _after(own, stop, ended)
-                run = _at(own, area, stop, ended) - _at(own, area, start[row], begun)
-                found[row, column] = run / (stop - start[row])
+    n, m = len(start), len(functions)
+    found = np.zeros((n, m))
+    last = offsets[functions]  # rows come in order of time, or nearly: the next is sought from where the last was
+    for some in range(0, n, _ROWS):
+        for column in range(m):
+            low, high = offsets[functions[column]], offsets[functions[column] + 1]
+            if high == low:
+                continue
+            begun = last[column]
+            for row in range(some, min(some + _ROWS, n)):
+                begin, stop = start[row], max(end[row], start[row] + _SHORTEST)
+                begun = _after(times, low, high, begin, begun)
+                ended = _after(times, low, high, stop, begun)
+                # The integral is linear between events and constant outside of them.
+                at = max(begun - 1, low)
+                before = integral[at]
+                if low < begun < high:
+                    before += (integral[begun] - integral[at]) / (times[begun] - times[at]) * (begin - times[at])
+                at = max(ended - 1, low)
+                after = integral[at]
+                if low < ended < high:
+                    after += (integral[ended] - integral[at]) / (times[ended] - times[at]) * (stop - times[at])
+                found[row, column] = (after - before) / (stop - begin)
+            last[column] = begun
     return found
 
 
 @compiled
-def _after(times: Floats, moment: float, near: int) -> int:
-    """Return how many of *times* (ascending) are not after a *moment*: galloping away from *near*, then halving."""
-    n = len(times)
+def _after(times: Floats, low: int, high: int, moment: float, near: int) -> int:
+    """Return the first of *times* (ascending) from *low* to *high* that is after a *moment*, *high* where none is:
+    galloping away from *near*, then halving."""
     step = 1
-    if near < n and times[near] <= moment:
-        low, high = near, near + 1
-        while high < n and times[high] <= moment:
-            low = high
-            high += step
+    if near < high and times[near] <= moment:
+        before, after = near, near + 1
+        while after < high and times[after] <= moment:
+            before = after
+            after += step
             step *= 2
-        high = min(high, n)
+        after = min(after, high)
     else:
-        low, high = near - 1, near
-        while low >= 0 and times[low] > moment:
-            high = low
-            low -= step
+        before, after = near - 1, near
+        while before >= low and times[before] > moment:
+            after = before
+            before -= step
             step *= 2
-        low = max(low, -1)
-    while high - low > 1:
-        middle = (low + high) // 2
+        before = max(before, low - 1)
+    while after - before > 1:
+        middle = (before + after) // 2
         if times[middle] <= moment:
-            low = middle
+            before = middle
         else:
-            high = middle
-    return high
-
-
-@compiled
-def _at(times: Floats, area: Floats, moment: float, after: int) -> float:
-    """Return the integral at a *moment*, linear between events and constant outside of them; *after*: `_after`."""
-    before = max(after - 1, 0)
-    found = float(area[before])
-    if 0 < after < len(times):
-        found += (area[after] - area[before]) / (times[after] - times[before]) * (moment - times[before])
-    return found
+            after = middle
+    return after

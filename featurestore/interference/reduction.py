@@ -19,6 +19,7 @@ from featurestore.interference.cholesky import inverted
 from featurestore.interference.concurrency import Concurrency
 from featurestore.interference.control_columns import ranked
 from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign
+from featurestore.interference.normal import crossed, pulled, square
 
 #: Standard deviation of a block's own level: wide, since load and inputs change over a day. A tight one would read
 #: what differs between days as slowdowns.
@@ -61,18 +62,17 @@ def reduce(
     columns = beside[chosen].astype(np.int64)
     at = np.full(len(beside), -1)
     at[chosen] = np.arange(len(chosen))
-    exposure, load = _exposures(rows, day.indptr, at[place], day.values, len(columns))
+    load, indptr, own, values = _exposures(rows, day.indptr, at[place], day.values)
     known = controls.build(day, rows, load, columns, concurrency, options)
     kept = known.values.shape[1] - len(known.placebo)
     types, place = ranked(day.node_type[rows])
     base = point.base[np.searchsorted(point.types, types)][place]
     cold = day.cold[rows]
     gram, pull, residual, weight, squares = _equations(
-        exposure,
+        (indptr, own, values),
         valued(point.columns, point.slowdown, columns, 0.0),
         options.stretch,
         base,
-        place,
         np.log(np.maximum(day.execution[rows], controls.HALF_MILLISECOND)) - controls.crowded(known, point.crowd),
         cold,
         np.ascontiguousarray(known.values),
@@ -103,16 +103,24 @@ def reduce(
 
 
 @compiled
-def _exposures(rows: Ints, indptr: Ints, column: Ints, values: Floats, columns: int) -> tuple[Floats, Floats]:
-    """Return the exposures of *rows* [r] of a sparse matrix to each of the *columns* [r, columns], and to all [r];
-    *column* [values] is which one a value belongs to, -1 for none."""
-    found, load = np.zeros((len(rows), columns)), np.zeros(len(rows))
+def _exposures(rows: Ints, indptr: Ints, column: Ints, values: Floats) -> tuple[Floats, Ints, Ints, Floats]:
+    """Return the sums [r] of *rows* of a sparse matrix, and of these as sparse rows (indptr, indices, values) what
+    belongs to a *column* [values], not -1."""
+    found = 0
+    for row in range(len(rows)):
+        for k in range(indptr[rows[row]], indptr[rows[row] + 1]):
+            found += column[k] >= 0
+    load, starts = np.zeros(len(rows)), np.zeros(len(rows) + 1, np.int64)
+    indices, kept = np.empty(found, np.int64), np.empty(found)
+    at = 0
     for row in range(len(rows)):
         for k in range(indptr[rows[row]], indptr[rows[row] + 1]):
             load[row] += values[k]
             if column[k] >= 0:
-                found[row, column[k]] += values[k]
-    return found, load
+                indices[at], kept[at] = column[k], values[k]
+                at += 1
+        starts[row + 1] = at
+    return load, starts, indices, kept
 
 
 def _shares(names: Sequence[str], code: Ints, rows: Ints, information: Floats) -> tuple[tuple[str, ...], Floats]:
@@ -127,11 +135,10 @@ def _shares(names: Sequence[str], code: Ints, rows: Ints, information: Floats) -
 
 @compiled
 def _equations(
-    exposure: Floats,
+    exposure: tuple[Ints, Ints, Floats],
     believed: Floats,
     stretch: bool,
     base: Floats,
-    place: Ints,
     y: Floats,
     cold: Bools,
     values: Floats,
@@ -142,43 +149,56 @@ def _equations(
     """Return gram [k, k] and pull [k] over [types, slowdowns, placebos], all else integrated out, and of each row the
     residual, the weight, and the sum of its squared slopes.
 
-    *values* are the control columns: first those of the types, which stand at *place* [n] alone, then those of the
-    day, from the second of *kinds_kept* on the placebos.
+    *exposure* are sparse rows (indptr, indices, values) over the m functions *believed* [m]. *values* [n, q] are the
+    control columns: first those of the types, then those of the day, from the second of *kinds_kept* on the placebos.
     """
-    n, m = exposure.shape
+    indptr, indices, exposed = exposure
+    n, m, q = len(y), len(believed), values.shape[1]
     kinds, kept = kinds_kept
-    placebos, passing = values.shape[1] - kept, 1 + kept - kinds
-    k = kinds + m + placebos
-    every = np.zeros((n, k + passing))
+    k, passing = kinds + m + q - kept, 1 + kept - kinds
+    slope = np.empty(len(exposed))
     residual, target, squares = np.empty(n), np.empty(n), np.zeros(n)
     for row in range(n):
         total = 1.0
-        slope = every[row, kinds : kinds + m]
-        for b in range(m):
-            own = exposure[row, b]
-            by = 1.0 + believed[b] * max(0.0, 1.0 - own) if stretch else 1.0
-            total += own * believed[b] / by
-            slope[b] = own / by / by
+        for at in range(indptr[row], indptr[row + 1]):
+            own, slowdown = exposed[at], believed[indices[at]]
+            by = 1.0 + slowdown * max(0.0, 1.0 - own) if stretch else 1.0
+            total += own * slowdown / by
+            slope[at] = own / by / by
         residual[row] = y[row] - base[row] - np.log(total)
         target[row] = residual[row] + base[row]
-        for b in range(m):
-            slope[b] /= total
-            target[row] += slope[b] * believed[b]
-            squares[row] += slope[b] ** 2
-        every[row, place[row]] = 1.0
-        every[row, kinds + m : k] = values[row, kept:]
-        every[row, k] = 1.0
-        every[row, k + 1 :] = values[row, kinds:kept]
+        for at in range(indptr[row], indptr[row + 1]):
+            slope[at] /= total
+            target[row] += slope[at] * believed[indices[at]]
+            squares[row] += slope[at] ** 2
     weight = _weights(residual, cold, huber_noise[0]) / huber_noise[1] ** 2
-    leaned = (weight * target) @ every
-    for row in range(n):
-        every[row] *= np.sqrt(weight[row])
-    product = every.T @ every
+    leaned = weight * target
+    cross, inner = crossed(values, indptr, indices, slope, weight, m)
+    outer, sums = square(values, weight), weight @ values
+    product, pull = np.empty((k + passing, k + passing)), np.empty(k + passing)
+    # Where the control columns stand: types, then, after the slowdowns, placebos, the day's level, its own columns.
+    to = np.empty(q, np.int64)
+    for at in range(q):
+        to[at] = at if at < kinds else (k + 1 + at - kinds if at < kept else kinds + m + at - kept)
+    whole = leaned @ values
+    for at in range(q):
+        pull[to[at]] = whole[at]
+        product[k, to[at]] = product[to[at], k] = sums[at]
+        for other in range(q):
+            product[to[at], to[other]] = outer[at, other]
+        for b in range(m):
+            product[kinds + b, to[at]] = product[to[at], kinds + b] = cross[b, at]
+    product[kinds : kinds + m, kinds : kinds + m] = inner
+    level = pulled(indptr, indices, slope, weight, m)
+    product[k, kinds : kinds + m] = level
+    product[kinds : kinds + m, k] = level
+    product[k, k] = weight.sum()
+    pull[kinds : kinds + m] = pulled(indptr, indices, slope, leaned, m)
+    pull[k] = leaned.sum()
     factor, _ = inverted(np.ascontiguousarray(product[k:, k:]), penalty)
     half = np.ascontiguousarray(product[:k, k:]) @ factor
     gram = product[:k, :k] - half @ half.T
-    pull = leaned[:k] - half @ (np.ascontiguousarray(factor.T) @ leaned[k:])
-    return gram, pull, residual, weight, squares
+    return gram, pull[:k] - half @ (np.ascontiguousarray(factor.T) @ pull[k:]), residual, weight, squares
 
 
 @compiled

@@ -35,3 +35,15 @@ def test_as_by_summing_overlaps(runs):
         shared = np.maximum(0, np.minimum(end, e) - np.maximum(start, s)) / (e - s)
         expected = [*(shared[function == f].sum() for f in range(3)), shared.sum()]
         np.testing.assert_allclose(found[row], expected, atol=1e-9)
+
+
+def test_as_by_summing_overlaps_of_many_runs_in_any_order():
+    draw = np.random.default_rng(8)
+    function, start = draw.integers(0, 3, 400), draw.uniform(0, 300, 400)
+    end = start + draw.exponential(4.0, 400)
+    found = mean(build(function, start, end, 3), np.arange(4), start, end)
+    shared = np.minimum(end, end[:, None]) - np.maximum(start, start[:, None])
+    shared = np.maximum(0, shared) / (end - start)[:, None]
+    for code in range(3):
+        np.testing.assert_allclose(found[:, code], shared[:, function == code].sum(axis=1), atol=1e-9)
+    np.testing.assert_allclose(found[:, 3], shared.sum(axis=1), atol=1e-9)

@@ -1,6 +1,7 @@
 """A block's normal equations: those of dense columns, with what belongs to the day alone integrated out."""
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from featurestore.interference.reduction import _equations
 
@@ -16,8 +17,10 @@ def test_the_equations_are_those_of_a_dense_regression_with_the_days_own_columns
     types, penalty = np.eye(KINDS)[place], draw.uniform(1, 5, PASSING)
     values = np.concatenate([types, day, placebo], axis=1)
 
+    sparse = csr_matrix(exposure)
+    rows = (sparse.indptr.astype(np.int64), sparse.indices.astype(np.int64), sparse.data)
     gram, pull, residual, weight, squares = _equations(
-        exposure, believed, True, base, place, y, cold, values, (KINDS, KINDS + PASSING - 1), penalty, (1.2, 0.8)
+        rows, believed, True, base, y, cold, values, (KINDS, KINDS + PASSING - 1), penalty, (1.2, 0.8)
     )
 
     def stretched(slowdown):
