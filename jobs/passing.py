@@ -13,7 +13,7 @@ from datetime import datetime
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from featurestore.engines.folding import HOUR, cuts
+from featurestore.engines.folding import HOUR, MOST_AT_ONCE, cuts
 from featurestore.exposure.kernels import Ints
 from featurestore.states import folded
 from featurestore.store import states, windows
@@ -47,7 +47,8 @@ def part(
     if counts.sum() <= most:
         return None
     wait = lasting(settings)
-    ends = [time(edge) for edge in cuts(hours, counts, micros(since), micros(span.until))[1:-1]]
+    edges = cuts(hours, counts, micros(since), micros(span.until), MOST_AT_ONCE)
+    ends = [time(edge) for edge in edges[1:-1]]
     ends = [end for end in ends if end + wait < span.until and _before(hours, counts, end) > 0]
     ends = [end for end in ends if beyond is None or end > beyond]
     small = [end for end in ends if _before(hours, counts, end + wait) <= most]
