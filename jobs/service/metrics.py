@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 from zlib import compress, decompress
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -31,6 +32,8 @@ from jobs.service.families import (
 from jobs.service.health import from_table, newest
 from jobs.supervisor import status
 
+#: Lines of a family before its samples.
+_HEAD: Final = 2
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -43,8 +46,19 @@ class _Family(Collector):
 
 
 def render(families: Iterable[Metric]) -> bytes:
-    """Write *families* in Prometheus' text format, one after another: all of a large cluster's take much memory."""
-    return b"".join(map(_rendered, families))
+    """Write *families* in Prometheus' text format, one after another: all of a large cluster's take much memory.
+
+    Several of one name behind each other are parts of one family.
+    """
+    return b"".join(_pages(families))
+
+
+def _pages(families: Iterable[Metric]) -> Iterator[bytes]:
+    last = ""
+    for family in families:
+        page = _rendered(family)
+        yield page.split(b"\n", _HEAD)[_HEAD] if family.name == last else page
+        last = family.name
 
 
 def _rendered(family: Metric) -> bytes:

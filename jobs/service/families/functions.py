@@ -5,7 +5,8 @@ Only the functions that ran most are shown, so that a cluster of thousands does 
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,8 @@ from featurestore.snapshot import rows as rows_of
 from jobs.service.families.counted import gauges
 
 _BY = ("cluster", "function")
+#: Rows of one part.
+_PART: Final = 250
 _CLASSES = ("dominant", "cpu", "memory", "network", "disk", "source")
 _USE = (
     ("cpu_cores", "colocation_function_cpu_used_cores", "CPU cores that the function uses while it runs"),
@@ -29,7 +32,10 @@ _QUANTILES = (("p50_ms", "0.5"), ("p95_ms", "0.95"))
 
 
 def functions(snapshot: Snapshot, most: int) -> Iterator[Metric]:
-    """Yield profiles, classes and latency by node type of the *most* active functions of *snapshot*."""
+    """Yield profiles, classes and latency by node type of the *most* active functions of *snapshot*.
+
+    Latencies come in parts of their family: there are several for each function and node type.
+    """
     rows = snapshot["functions"].filter(pc.equal(snapshot["functions"]["node_type"].cast("string"), ""))
     ranked = rows.sort_by([("activations", "descending"), ("function", "ascending")])
     shown = list(rows_of(ranked.slice(0, most), [*_BY, *_CLASSES, *(column for column, _, _ in _USE)]))
@@ -38,11 +44,10 @@ def functions(snapshot: Snapshot, most: int) -> Iterator[Metric]:
     table = snapshot["latencies"]
     wanted = pc.is_in(table["function"].cast("string"), value_set=pa.array([name for _, name in names], pa.string()))
     table = table.filter(pc.and_(wanted, pc.equal(table["node"].cast("string"), "")))
-    yield latencies(
-        row
-        for row in rows_of(table, [*_BY, "node_type", *(column for column, _ in _QUANTILES)])
-        if (row["cluster"], row["function"]) in names
-    )
+    found = rows_of(table, [*_BY, "node_type", *(column for column, _ in _QUANTILES)])
+    known = (row for row in found if (row["cluster"], row["function"]) in names)
+    yield latencies(islice(known, _PART))
+    yield from map(latencies, iter(lambda: list(islice(known, _PART)), []))
 
 
 def profiles(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:

@@ -5,7 +5,7 @@ Rendered once a snapshot, since 5,000 nodes are too many lines to make for every
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client.metrics_core import Metric
 
@@ -13,6 +13,8 @@ from featurestore.snapshot import Snapshot, rows
 from jobs.service.families.counted import gauge, gauges
 
 _BY = ("cluster", "node")
+#: Nodes of one part.
+_PART: Final = 250
 _FACTS = (
     ("cpu_used_cores", "colocation_node_cpu_used_cores", "CPU cores in use on the node when last measured"),
     ("cpu_cores", "colocation_node_cpu_allocatable_cores", "CPU cores that pods can request on the node"),
@@ -22,12 +24,17 @@ _FACTS = (
 
 
 def nodes(snapshot: Snapshot) -> Iterator[Metric]:
-    """Yield use and size of each node of *snapshot*, its running activations, and the nodes by type and state."""
-    columns = ["node_type", "ready", "schedulable", *(column for column, _, _ in _FACTS)]
-    known = list(rows(snapshot["nodes"], [*_BY, *columns]))
-    yield from load(known)
+    """Yield use and size of each node of *snapshot*, its running activations, and the nodes by type and state.
+
+    Use and size come in parts of their families, so that nobody holds samples of all nodes at once.
+    """
+    known = snapshot["nodes"]
+    for fact in _FACTS:
+        for first in range(0, max(1, len(known)), _PART):
+            yield from gauges([fact], _BY, list(rows(known.slice(first, _PART), [*_BY, fact[0]])))
     yield running(snapshot)
-    yield counted(Counter((row["cluster"], row["node_type"] or "", state(row)) for row in known))
+    told = rows(known, ["cluster", "node_type", "ready", "schedulable"])
+    yield counted(Counter((row["cluster"], row["node_type"] or "", state(row)) for row in told))
 
 
 def running(snapshot: Snapshot) -> Metric:

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from jobs.service import counts
 from jobs.service.counts import BUCKETS, Tally
 from jobs.service.families.sources import sources
-from jobs.service.metrics import Metrics
+from jobs.service.metrics import Metrics, of_snapshot, render
 from jobs.supervisor import status
 from jobs.supervisor.status import JobStatus, SourceHealth, Status, WatchStatus
 from tests.support.metrics import Samples, key, samples
@@ -222,3 +222,21 @@ def test_the_page_says_why_the_newest_model_does_not_answer(reason: str) -> None
         sample.labels["reason"]: sample.value for sample in metrics if sample.name == "colocation_model_held_back"
     }
     assert held == {each: float(each == reason) for each in ("chosen", "worse")}
+
+
+def test_families_of_many_nodes_and_functions_stand_together_with_all_their_samples() -> None:
+    nodes = [{"cluster": "c1", "node": f"n{number}", "cpu_cores": float(number)} for number in range(701)]
+    names = [f"f{number}" for number in range(301)]
+    functions = [{"cluster": "c1", "function": name, "node_type": "", "activations": 1} for name in names]
+    latencies = [
+        {"cluster": "c1", "function": name, "node_type": kind, "node": "", "p50_ms": 2.0, "p95_ms": 3.0}
+        for name in names
+        for kind in ("big", "small")
+    ]
+    many = snapshot(AT, {"nodes": nodes, "functions": functions, "latencies": latencies})
+    found = _samples(render(of_snapshot(many, 1000)))
+    cores = {label: value for label, value in found.items() if label[0] == "colocation_node_cpu_allocatable_cores"}
+    assert sorted(cores.values()) == [float(number) for number in range(701)]
+    assert len(set(cores)) == 701
+    seconds = [value for label, value in found.items() if label[0] == "colocation_function_latency_seconds"]
+    assert sorted(seconds) == [0.002] * 602 + [0.003] * 602
