@@ -38,12 +38,13 @@ _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What was learned of one function: the pairs of both *sides*, the cost of each *weighed* by who suffers, the
-    rows that are shown, and what they make one wish.
+    """What was learned of one function: the pairs of both *sides*, the cost of each *weighed* by who suffers, and of
+    those that terms *named*, as these weigh it (0 of others); the rows that are shown, and what they make one wish.
     """
 
     sides: Sides
     weighed: Scores
+    named: Scores
     shown: tuple[tuple[int, float, int], ...]
     wishes: tuple[Rendered, ...]
 
@@ -58,6 +59,8 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
     strict = _strict_others(request, view, known, policy)
     across = request.namespace in policy.across
     terms: tuple[Term, ...] = known.wishes
+    if _crowded(view) and _seldom_met(request, view, known, policy):
+        terms = terms[:1]  # of one weight: the term on one's own label stands first
     clear = None
     if strict.size:
         names = [view.functions.names[each] for each in strict.tolist()]
@@ -90,6 +93,16 @@ def _crowded(view: View) -> bool:
     return view.memo.once("crowded", lambda: bool(view.held.pods.sum() > _MANY))
 
 
+def _seldom_met(request: Request, view: View, known: Known, policy: Policy) -> bool:
+    """Whether on a node taken at random those that terms name cost less, together, than a pair that is acted upon.
+
+    These run already, and the ranking knows where. A term on OpenWhisk's labels tells of them alone: pods that come
+    get one's own label.
+    """
+    beside = met(view, request.function)
+    return bool(beside.busy @ known.named.take(beside.pair) < policy.min_slowdown * len(view.nodes))
+
+
 def _reasons(view: View, known: Known) -> tuple[Reason, ...]:
     found = (view.pairs.evidence(row) for row, _, _ in known.shown)
     return tuple(Reason(NAME, because(each), each) for each in found)
@@ -103,9 +116,11 @@ def _known(request: Request, view: View, policy: Policy) -> Known:
     sure = _sure(view, found, weight, slice(None), policy)
     shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
     wishes = tuple(each.rendered for each in _wishes(request, view, shown, policy))
+    rows = {row for row, _, _ in shown}
+    named = found.cost * weight * np.array([row in rows for row in found.rows.tolist()], dtype=np.float64)
     weighed = found.cost * weight * _runs(view, found, request.function)
     weighed[suffers][found.other[suffers] == request.function] *= 2.0  # of two pods of one kind each slows the other
-    return Known(found, weighed, tuple(shown), wishes)
+    return Known(found, weighed, named, tuple(shown), wishes)
 
 
 def _runs(view: View, found: Sides, function: int) -> Scores:

@@ -372,6 +372,32 @@ def test_where_many_pods_run_one_weight_stands_for_all_pairs(many, weights):
     assert told == weights
 
 
+@pytest.mark.parametrize(
+    ("bystanders", "beside", "keys"),
+    [
+        (249, 1, {"colocation.internal/function", "openwhisk/action"}),  # with it 250 pods: not many
+        (250, 1, {"colocation.internal/function"}),  # .9 on one of twenty nodes: .045 on a node taken at random
+        (250, 2, {"colocation.internal/function", "openwhisk/action"}),  # .09: more than .05
+    ],
+)
+def test_where_many_pods_run_those_hardly_ever_met_are_shunned_by_our_label_alone(bystanders, beside, keys):
+    """A second term costs the scheduler a comparison with every pod; below `min_slowdown` no pair is acted upon."""
+    world = World(
+        [node(f"N{number:02d}") for number in range(20)],
+        pods=[
+            *(running("bystander", "N19", number, cpu=0.0, memory=0.0) for number in range(bystanders)),
+            *(running("dear", f"N{number:02d}") for number in range(beside)),
+        ],
+        slowdowns={("hello", "dear"): {"slowdown": 0.9, "probability": 1.0}},
+        busy={(f"N{number:02d}", "dear"): 1.0 for number in range(beside)},
+    )
+    terms = [
+        term["podAffinityTerm"]["labelSelector"]["matchExpressions"]
+        for term in anti(world.advise(pod("hello")), PREFERRED)
+    ]
+    assert {first["key"] for first, *_ in terms} == keys
+
+
 def test_an_unknown_function_beside_the_least_of_others():
     world = World(
         [node("A"), node("B")],
