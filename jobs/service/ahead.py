@@ -13,11 +13,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from jobs.service.prepared import Prepared, Spent
-from jobs.service.renewing import LONGEST, OLD, Answers, alike
+from jobs.service.renewing import LONGEST, Answers, alike
 from jobs.service.shape import Key, of_function
 from rules.request import Request, of_another
 from rules.view import View
@@ -37,6 +37,8 @@ _PAUSE: Final = 0.5
 #: What is left after so many seconds comes at the next turn.
 _TURN: Final = 1.0
 _FROZEN: Final = 200
+#: An answer of a view that ended no longer ago is not worked out anew ahead.
+_RECENT: Final = timedelta(seconds=15)
 
 Prepare = Callable[[Request, View, Spent], Prepared]
 
@@ -142,7 +144,7 @@ class Ahead:
 
     def _recent(self, rest: Key, at: datetime) -> set[int]:
         """Return the functions whose answers of the shape *rest* need not be made anew yet."""
-        recent = (era for era in self._eras if era.ended is None or at - era.ended <= OLD)
+        recent = (era for era in self._eras if era.ended is None or at - era.ended <= _RECENT)
         return set().union(*(era.done.get(rest, ()) for era in recent))
 
     def _made(self, function: int, request: Request, view: View, prepare: Prepare) -> Prepared:
