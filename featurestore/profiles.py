@@ -176,10 +176,10 @@ class _Cells:
 
 
 def _cells(runs: Runs, placements: pa.Table, usage: pa.Table, step: int) -> Mapping[str, _Cells]:
-    busy = _Busy(runs)
     kind = np.full(len(runs.nodes) + 1, -1, np.int64)
     kind[runs.node[::-1]] = runs.node_type[::-1]
     samples = _of_functions(runs, placements, usage)
+    busy = _Busy(runs if len(samples) else runs.take(np.zeros(0, np.int64)))
     found = {}
     for amount, metrics in METRICS.items():
         mine = samples.filter(pc.is_in(samples["metric"], pc.index_in(pa.array(metrics), value_set=_NAMES)))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featurestore.compiled import compiled
+from featurestore.exposure.kernels import grouped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,18 +40,19 @@ def build(function: Ints, start: Floats, end: Floats, functions: int) -> Concurr
     Every activation with a known interval belongs here, also a failed one or one whose node is not known.
     Time O(n log n), memory 64 bytes an activation. Sequences and conductors must not be given.
     """
-    span = np.maximum(end - start, 0.0)
-    codes = np.concatenate([function, function, np.full(2 * len(function), functions)])
-    times = np.concatenate([start, start + span, start, start + span])
-    steps = np.tile(np.repeat([1.0, -1.0], len(function)), 2)
-    order = np.lexsort((times, codes))
-    codes, times, steps = codes[order], times[order], steps[order]
-    offsets = np.searchsorted(codes, np.arange(functions + 2))
+    both = np.concatenate([start, start + np.maximum(end - start, 0.0)])
+    in_time = np.argsort(both, kind="stable")
+    offsets = np.zeros(functions + 2, np.int64)
+    np.cumsum(2 * np.bincount(function, minlength=functions), out=offsets[1:-1])
+    offsets[-1] = 2 * len(both)
+    by_function = grouped(np.concatenate([function, function])[in_time].astype(np.int32), offsets.copy())
+    order = np.concatenate([in_time[by_function], in_time])
+    times, steps = both[order], np.where(order < len(function), 1.0, -1.0)
     level = np.cumsum(steps)  # each function's steps sum to zero, so that one sum serves all
     gaps = np.diff(times, append=times[-1:])
     gaps[offsets[1:-1][offsets[1:-1] > 0] - 1] = 0.0
     area = np.concatenate([[0.0], np.cumsum(level * np.maximum(gaps, 0.0))[:-1]]) if len(times) else times
-    return Concurrency(functions, offsets.astype(np.int64), times, area)
+    return Concurrency(functions, offsets, times, area)
 
 
 def mean(concurrency: Concurrency, functions: Ints, start: Floats, end: Floats) -> Floats:
