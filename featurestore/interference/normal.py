@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from featurestore.compiled import compiled
-from featurestore.interference.evidence import Floats, Ints
+from featurestore.interference.evidence import Bools, Floats, Ints
 
 #: Rows that are squared at once: they stay in the processor's cache.
 _ROWS = 512
@@ -33,10 +33,17 @@ class Equations:
         kept.eliminate_zeros()
         self.exposure = Rows(kept.indptr.astype(np.int64), kept.indices.astype(np.int64), kept.data)
 
-    def weighed(self, slope: Floats, weight: Floats) -> Floats:
-        """Return the gram [q + m, q + m] of rows of any *weight* [n], summed anew."""
-        some = np.flatnonzero(weight)
-        return self._joined(square(self.controls[some], weight[some]), slope, weight)
+    def weighed(self, slope: Floats, level: Floats, inside: Bools, whole: Floats) -> Floats:
+        """Return the gram [q + m, q + m] of those rows alone that are *inside* [n], of weights *level* [n].
+
+        *whole* [q, q] is that of the controls of all rows: few are not inside, so that these are taken away from it.
+        """
+        weight = level * inside
+        left = np.flatnonzero((level > 0) & ~inside)
+        if 3 * len(left) > np.count_nonzero(level):
+            some = np.flatnonzero(weight)
+            return self._joined(square(self.controls[some], weight[some]), slope, weight)
+        return self._joined(whole - square(self.controls[left], level[left]), slope, weight)
 
     def pull(self, slope: Floats, value: Floats) -> Floats:
         """Return the sums [q + m] of the rows by their *value* [n]."""
@@ -70,6 +77,28 @@ def square(rows: Floats, weight: Floats) -> Floats:
             for at in range(q):
                 rooted[row, at] = by * rows[first + row, at]
         found += rooted[:part].T @ rooted[:part]
+    return found
+
+
+@compiled
+def squares(rows: Floats, part: Ints, parts: int) -> Floats:
+    """Return the products [parts, q, q] of the *rows* [n, q] of each *part* [n]."""
+    n, q = rows.shape
+    found = np.zeros((parts, q, q))
+    waiting = np.empty((parts, min(n, _ROWS), q))
+    held = np.zeros(parts, np.int64)
+    for row in range(n):
+        own = part[row]
+        for at in range(q):
+            waiting[own, held[own], at] = rows[row, at]
+        held[own] += 1
+        if held[own] == _ROWS:
+            found[own] += waiting[own].T @ waiting[own]
+            held[own] = 0
+    for own in range(parts):
+        if held[own]:
+            left = waiting[own, : held[own]]
+            found[own] += left.T @ left
     return found
 
 

@@ -61,18 +61,22 @@ def fit(problem: Problem, options: Options) -> Estimate:
     limits = Limits(
         options.iterations, options.tolerance, options.huber, options.prior_sd, options.pseudo, options.stretch
     )
-    given = Given(problem.y, equations.controls, problem.group, problem.sd, *equations.exposure, problem.kind)
+    part = 2 * problem.kind + (0 if problem.half is None else problem.half)
+    given = Given(problem.y, equations.controls, problem.group, problem.sd, *equations.exposure, problem.kind, part)
     return _errors(problem, equations, settled(given, m, start, limits), options)
 
 
 def _errors(problem: Problem, equations: Equations, state: Settled, options: Options) -> Estimate:
     q, m = problem.controls.shape[1], problem.exposure.shape[1]
-    inside = (np.abs(state.residual) <= options.huber * state.scale).astype(np.float64)
+    inside = np.abs(state.residual) <= options.huber * state.scale
     psi = state.residual * huber(state.residual, state.scale, options.huber)
     penalty = penalties(problem.group, state.variance, state.scale, m, options.prior_sd)
     level = 1.0 / state.ratio**2
-    parts = [inside] if problem.half is None else [inside * (problem.half == half) for half in (0, 1)]
-    grams = [equations.weighed(state.slope, part * level) for part in parts]
+    parts = [np.ones(len(level), bool)] if problem.half is None else [problem.half == half for half in (0, 1)]
+    grams = [
+        equations.weighed(state.slope, level * part, inside, whole)
+        for part, whole in zip(parts, state.squares, strict=False)
+    ]
     bread = inverse(np.sum(grams, axis=0) + np.diag(penalty))
     variance = noise(float(np.sum(psi**2)), state.plain, state.degrees) ** 2
     model = bread * variance / max(float(np.mean(inside)), 0.1)

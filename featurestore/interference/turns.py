@@ -10,12 +10,14 @@ import numpy as np
 from featurestore.compiled import compiled
 from featurestore.interference.cholesky import inverted, solved, squared
 from featurestore.interference.evidence import Floats, Ints
-from featurestore.interference.normal import crossed, pulled, square, stretched
+from featurestore.interference.normal import crossed, pulled, square, squares, stretched
 
 #: Smallest admitted 1 + sum of slowdowns: co-runners may seem to help, never to make a run vanish.
 LEAST = 0.2
 LEAST_SLOWDOWN = -0.5
 NOISE_FLOOR = 1e-6
+#: Kinds of runs (warm, cold) times halves of the evidence.
+PARTS = 4
 #: A kind of run (cold, warm) with fewer rows has no noise of its own.
 KIND_ROWS = 20
 #: What the noise is believed to be beforehand counts as so many rows.
@@ -23,7 +25,8 @@ PLAIN_ROWS = 10.0
 
 
 class Given(NamedTuple):
-    """The problem's columns (see `regression.Problem`), the exposure as sparse rows."""
+    """The problem's columns (see `regression.Problem`), the exposure as sparse rows; *part* [n] of `PARTS` is which
+    half of the evidence a row is in and of which kind it is."""
 
     y: Floats
     controls: Floats
@@ -33,6 +36,7 @@ class Given(NamedTuple):
     indices: Ints
     exposure: Floats
     kind: Ints
+    part: Ints
 
 
 class Limits(NamedTuple):
@@ -49,7 +53,8 @@ class Limits(NamedTuple):
 class Settled(NamedTuple):
     """Where the turns ended: the coefficients *theta* [p], the groups' *variance* [g], a row's noise over that of the
     usual kind *ratio* [n], the noise *plain* if nothing mattered, the *degrees* of freedom left, the *scale*, the
-    *residual* over ratio [n], and the *slope* of the model by the slowdowns, where there is exposure."""
+    *residual* over ratio [n], the *slope* of the model by the slowdowns, where there is exposure, and the *squares*
+    [2, q, q] of the controls of each half over ratio."""
 
     theta: Floats
     variance: Floats
@@ -59,6 +64,7 @@ class Settled(NamedTuple):
     scale: float
     residual: Floats
     slope: Floats
+    squares: Floats
 
 
 @compiled
@@ -70,10 +76,11 @@ def settled(given: Given, columns: int, start: Floats, limits: Limits) -> Settle
     residual, slope = placed(given, theta, ratio, limits)
     plain = spread(residual)
     scale, degrees = plain, float(n)
-    whole = square(given.controls, np.ones(n))
+    parts = squares(given.controls, given.part, PARTS)  # a kind has one ratio: no row is squared twice
+    halves = leveled(parts, given.part, ratio)
     for turn in range(limits.iterations):
         weight = huber(residual, scale, limits.huber)
-        known = gram(given, columns, whole, slope, weight, ratio)
+        known = gram(given, columns, halves[0] + halves[1], slope, weight, ratio)
         penalty = penalties(given.group, variance, scale, columns, limits.prior_sd)
         factor, added = inverted(known, penalty)
         pull = np.empty(p)
@@ -93,10 +100,22 @@ def settled(given: Given, columns: int, start: Floats, limits: Limits) -> Settle
             break
         if turn == 1:
             if _weigh_kinds(given.kind, residual, ratio):
-                whole = square(given.controls, 1.0 / ratio**2)
+                halves = leveled(parts, given.part, ratio)
             residual, slope = placed(given, theta, ratio, limits)
             scale = spread(residual)
-    return Settled(theta, variance, ratio, plain, degrees, scale, residual, slope)
+    return Settled(theta, variance, ratio, plain, degrees, scale, residual, slope, halves)
+
+
+@compiled
+def leveled(parts: Floats, part: Ints, ratio: Floats) -> Floats:
+    """Return the squares [2, q, q] of both halves over *ratio* [n], given those of each *part* [n] at ratio one."""
+    level = np.zeros(PARTS)
+    for row in range(len(part)):
+        level[part[row]] = 1.0 / ratio[row] ** 2
+    found = np.zeros((2, parts.shape[1], parts.shape[2]))
+    for own in range(PARTS):
+        found[own % 2] += level[own] * parts[own]
+    return found
 
 
 @compiled

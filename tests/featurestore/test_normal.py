@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from featurestore.interference.normal import Equations
+from featurestore.interference.normal import Equations, squares
 
 N, Q, M = 300, 5, 7
 
@@ -19,12 +19,26 @@ def parts():
     return equations, slope, np.concatenate([controls, dense], axis=1)
 
 
-def test_rows_of_no_weight_are_not_there(parts):
+@pytest.mark.parametrize("outside", [0.6, 0.05, 0.0])
+def test_rows_that_are_not_inside_are_not_there(parts, outside):
     equations, slope, columns = parts
-    weight = np.arange(N) % 2 * 1.0
+    draw = np.random.default_rng(5)
+    inside, level = draw.random(N) >= outside, np.arange(N) % 2 * draw.uniform(0.5, 1, N)
+    whole = equations.controls.T @ (equations.controls * level[:, None])
 
-    expected = columns[1::2].T @ columns[1::2]
-    np.testing.assert_allclose(equations.weighed(slope, weight), expected, rtol=1e-10, atol=1e-10)
+    found = equations.weighed(slope, level, inside, whole)
+
+    expected = columns.T @ (columns * (level * inside)[:, None])
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_squares_of_parts_are_those_of_their_rows():
+    rows, part = np.random.default_rng(6).normal(size=(3_000, Q)), np.arange(3_000) % 7 // 3
+
+    found = squares(rows, part, 4)
+
+    for own in range(4):
+        np.testing.assert_allclose(found[own], rows[part == own].T @ rows[part == own], rtol=1e-10, atol=1e-10)
 
 
 def test_sums_by_value_and_by_cluster_are_those_of_dense_columns(parts):
