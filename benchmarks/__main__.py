@@ -22,6 +22,7 @@ BENCHMARKS = (
     "workers",
     "interference",
     "learning",
+    "learning_at_once",
     "spark",
     "demo_slowdowns",
     "disk_plans",

@@ -227,16 +227,14 @@ def answered(runs: Runs) -> dict[tuple[str, str], tuple[int, float | None, float
     }
     success = runs.evidence & np.isfinite(runs.execution)
     function, milliseconds = runs.function[success].astype(np.int64), runs.execution[success] * 1000
-    kinds = len(runs.node_types) + 1
     for kind in (np.zeros(len(function), np.int64), runs.node_type[success] + 1):
-        key = function * kinds + kind
-        present, group = np.unique(key, return_inverse=True)
+        present, group = combinations(function, kind)
         levels = quantiles(group, milliseconds, len(present), _LEVELS)
         count = np.bincount(group, minlength=len(present))
-        for row, code in enumerate(present):
-            name, of = names[code // kinds], int(code % kinds)
+        for row, (code, of) in enumerate(present.tolist()):
+            name = names[code]
             kind_name = runs.node_types[of - 1].as_py() if of else ""
-            total = int(count[row]) if of else int(number[code // kinds])
+            total = int(count[row]) if of else int(number[code])
             found[name, kind_name] = (total, float(levels[row, 0]), float(levels[row, 1]))
     return found
 
