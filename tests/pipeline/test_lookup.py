@@ -52,3 +52,10 @@ def test_numbered_names_are_a_dictionary(names: list[str], asked: list[str]) -> 
                 numbered[name]
     assert 3 not in numbered
     assert numbered.keys() == model.keys()
+
+
+def test_names_of_one_hash_are_numbered_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "hash", lambda text: -1, raising=False)
+    names = [f"n{number}" for number in range(40)]
+    assert dict(Numbered(names)) == {name: number for number, name in enumerate(names)}
+    assert Numbered(names).get("n40") is None
