@@ -13,13 +13,13 @@ from datetime import datetime
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from featurestore.engines.folding import HOUR, MOST_AT_ONCE, cuts
+from featurestore.engines.folding import HOUR, cuts
 from featurestore.exposure.kernels import Ints
 from featurestore.states import folded
 from featurestore.store import states, windows
 from featurestore.store.duck import Store
 from jobs.config import Settings
-from jobs.planning import lasting, micros, time
+from jobs.planning import lasting, micros, options, time
 from pipeline.records import Window
 
 
@@ -47,7 +47,7 @@ def part(
     if counts.sum() <= most:
         return None
     wait = lasting(settings)
-    edges = cuts(hours, counts, micros(since), micros(span.until), MOST_AT_ONCE)
+    edges = cuts(hours, counts, micros(since), micros(span.until), options(settings).most)
     ends = [time(edge) for edge in edges[1:-1]]
     ends = [end for end in ends if end + wait < span.until and _before(hours, counts, end) > 0]
     ends = [end for end in ends if beyond is None or end > beyond]

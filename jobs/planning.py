@@ -8,6 +8,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from featurestore.engines.candidate import Options, basis
+from featurestore.engines.folding import MOST
 from featurestore.interference.evidence import Options as Estimation
 from featurestore.states import State
 from featurestore.store import heldout, models, queries, states, use, windows
@@ -160,6 +161,7 @@ def options(settings: Settings, *, holdout: bool = False) -> Options:
         skew_us=round(settings.learn.skew.total_seconds() * 1e6),
         step_us=round(settings.schedule.step.total_seconds() * 1e6),
         holdout=holdout,
+        most=min(Options().most, max(MOST, settings.learn.activations // 2)),
         estimation=Estimation(min_overlaps=settings.learn.min_overlaps, min_effect=settings.learn.min_effect),
     )
 

@@ -29,10 +29,8 @@ HOUR = 3_600_000_000
 DAY = 24 * HOUR
 
 #: A block ends at a full hour when it holds as many runs as this, else with its day (UTC): the block that has not
-#: ended is reduced anew in each increment.
+#: ended is reduced anew in each increment. Where a history is learned at once it is `Options.most`.
 MOST = 50_000
-#: The same where a history is learned at once: its blocks are reduced once, and each costs by its victims too.
-MOST_AT_ONCE = 250_000
 
 T = TypeVar("T")
 

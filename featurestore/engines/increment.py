@@ -29,7 +29,7 @@ from featurestore.engines.candidate import (
     outside,
     prepare,
 )
-from featurestore.engines.folding import HOUR, MOST, MOST_AT_ONCE, Reduced, block, edges, members
+from featurestore.engines.folding import HOUR, MOST, Reduced, block, edges, members
 from featurestore.exposure.kernels import Codes, Ints
 from featurestore.exposure.sweep import OPEN
 from featurestore.interference import solution
@@ -75,7 +75,7 @@ def advance(
     ready = whole.fitted
     runs = ready.runs
     own = members(runs, inputs.since, OPEN)
-    most = MOST_AT_ONCE if passing else MOST
+    most = options.most if passing else MOST
     cuts = list(pairwise(edges(runs.end[own], inputs.since, inputs.until, most)))
     closing = [cut for cut in cuts if cut[1] <= inputs.settled]
     seen = [round(state.head.rows) + int(own.sum()), int(runs.end[own].max(initial=carried.metrics["seen"][1]))]

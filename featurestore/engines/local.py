@@ -17,7 +17,7 @@ from featurestore.designs import designs, expose
 from featurestore.engines.beginning import points_of, renewed
 from featurestore.engines.candidate import Inputs, Learned, Options, Prepared, prepare
 from featurestore.engines.concluding import Found, conclude
-from featurestore.engines.folding import MOST_AT_ONCE, block, edges, in_turn
+from featurestore.engines.folding import block, edges, in_turn
 from featurestore.engines.past import recall
 from featurestore.exposure.sweep import OPEN, Exposure
 from featurestore.interference.blocks import Linearisation
@@ -95,5 +95,5 @@ def _days(
     runs: Runs, since: int, until: int, points: Mapping[int, Linearisation], options: Options
 ) -> Iterator[Step]:
     """Yield the days of *runs* from *since* on, reduced one after the other; the last has no end."""
-    for first, last in pairwise(edges(runs.end[runs.evidence], since, until, MOST_AT_ONCE)):
+    for first, last in pairwise(edges(runs.end[runs.evidence], since, until, options.most)):
         yield block(runs, first, last if last < until else OPEN, points, options).step

@@ -26,7 +26,7 @@ from featurestore.columnar import distinct, integers
 from featurestore.engines.beginning import points_of
 from featurestore.engines.candidate import Inputs, Learned, Options, Prepared
 from featurestore.engines.concluding import Found, conclude
-from featurestore.engines.folding import DAY, HOUR, MOST_AT_ONCE, cuts
+from featurestore.engines.folding import DAY, HOUR, cuts
 from featurestore.engines.past import Past
 from featurestore.engines.spark import gathered, shared, work
 from featurestore.engines.spark.reading import Export
@@ -235,7 +235,7 @@ def _days(
     hours = runs.filter("fitted").selectExpr(f"until div {HOUR} AS hour").groupBy("hour").count().toArrow()
     hours = hours.sort_by("hour")
     hour, count = (integers(hours[name], 0) for name in ("hour", "count"))
-    edges = np.array(cuts(hour, count, given.since, given.until, MOST_AT_ONCE))
+    edges = np.array(cuts(hour, count, given.since, given.until, given.options.most))
     edges[-1] = OPEN
     begun = runs.mapInArrow(partial(work.begins, edges=edges), "block int, start long").groupBy("block").min("start")
     firsts = np.full(len(edges) - 1, OPEN)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from featurestore.engines.folding import DAY, HOUR, MOST, MOST_AT_ONCE, cuts, edges
+from featurestore.engines.candidate import Options
+from featurestore.engines.folding import DAY, HOUR, MOST, cuts, edges
 
 
 def test_blocks_end_at_midnight_or_when_they_hold_enough():
@@ -21,4 +22,4 @@ def test_the_edges_of_runs_are_the_cuts_of_their_hours():
 def test_a_history_that_is_learned_at_once_has_fewer_blocks():
     hours, counts = np.arange(24), np.full(24, MOST)
     assert len(cuts(hours, counts, 0, DAY)) == 25
-    assert len(cuts(hours, counts, 0, DAY, MOST_AT_ONCE)) == 1 + 24 * MOST // MOST_AT_ONCE + 1
+    assert len(cuts(hours, counts, 0, DAY, Options().most)) == 6  # 5 hours each
