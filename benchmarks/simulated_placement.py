@@ -22,9 +22,9 @@ from benchmarks.figures import Figure, table
 from jobs import config, importing, simulating
 from jobs.simulation.outcome import Outcome
 
-#: Nothing was tuned on these, and nobody looked at them before they were fixed here. 95,101 to 95,110 and 95,201 to
-#: 95,210 were reported once; 71,001 to 71,040 are for tuning.
-SEEDS = tuple(range(95_301, 95_311))
+#: Nothing was tuned on these, and nobody looked at them before they were fixed here. 95,101 to 95,110, 95,201 to
+#: 95,210 and 95,301 to 95,310 were reported once; 71,001 to 71,040 are for tuning.
+SEEDS = tuple(range(95_401, 95_411))
 SETTING = simulator.Setting(activations=20_000, busy=1.2, renewed=0.0)
 #: Episodes of each of the two stretches.
 EPISODES = 8
@@ -113,6 +113,7 @@ def run(scale: float = 1.0) -> list[Figure]:
     latencies = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
     more = [each["advised"].pending - each["least-loaded"].pending for each in found]
     left = {name: sum(each[name].pending for each in found) for name in ("least-loaded", "predecessor", "advised")}
+    bound = float(np.mean([_gain(each, "informed") / _gain(each, "oracle") for each in found]))
     return [
         Figure(
             "share of the oracle's gain over least loaded",
@@ -122,6 +123,12 @@ def run(scale: float = 1.0) -> list[Figure]:
             goal=f">= {_GOAL}",
             met=share >= _GOAL,
             note=f"worst seed {shares.min():.2f}; mean latency: {latencies}",
+        ),
+        Figure(
+            "the same share of the advice, had it learned the true slowdowns",
+            bound,
+            "",
+            note="the same rules at the same moments; what the advice lacks of it, the estimates of slowdowns lose",
         ),
         Figure(
             "pending pods above least loaded's, worst seed",

@@ -168,14 +168,16 @@ class Pairs:
         return found.astype(np.int64)
 
     def expected(self, rows: Rows) -> Floats:
-        """Return the slowdown to count with: what was learned, by the probability that there is any; 0 or more.
+        """Return the slowdown to count with, 0 or more: the mean of both that may be true, by their probabilities.
 
-        The slowdown of a pair that probably does not interfere is that of one that does not: what there is to fear of
-        it is what pairs that do interfere usually come to.
+        A pair that probably interferes slows by what was learned of it, or not at all. What was learned of another is
+        the slowdown of one that does not interfere, which is little but not nothing; what there is to fear of it is
+        what pairs that do interfere usually come to.
         """
         slowdown, probability = np.maximum(self.slowdown[rows], 0.0), self.probability[rows]
-        feared = np.where(probability < _LIKELY, np.maximum(slowdown, self.usual), slowdown)
-        return feared * probability
+        probably = probability >= _LIKELY
+        feared = np.where(probably, slowdown, np.maximum(slowdown, self.usual))
+        return feared * probability + np.where(probably, 0.0, slowdown) * (1.0 - probability)
 
     @property
     def usual(self) -> float:

@@ -79,6 +79,7 @@ def test_csv_and_a_window_of_ones_own(home: Path, capsys: pytest.CaptureFixture[
     ("arguments", "said"),
     [
         (("--policy", "best"), "--policy: 'best' is none; there are as-happened, least-loaded"),
+        (("--policy", "informed"), "--policy: 'informed' needs the true slowdowns (--truth FILE)"),
         (("--policy", "oracle"), "--policy: 'oracle' needs the true slowdowns (--truth FILE)"),
         (("--since", "yesterday"), "--since: 'yesterday' is no RFC 3339 time"),
         (("--split", "2027-01-01T00:00:00Z"), "--split: 2027-01-01 00:00 UTC is not within the window"),

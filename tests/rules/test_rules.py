@@ -349,11 +349,33 @@ def test_what_is_not_known_to_be_harmless_is_feared_more_than_what_is_known_to_d
     world = World([node("A"), node("B")], pods=[running("dim", "A"), running("mild", "B")], slowdowns=pairs)
     usual = (0.8 + 0.1) / 2
     assert world.view().pairs.usual == pytest.approx(usual)
-    assert usual * 0.2 < 0.1 * 0.99
+    assert usual * 0.2 + 0.01 * 0.8 < 0.1 * 0.99
     assert names(world.advise(pod("hello"))) == ["A", "B"]
     likelier = {**pairs, ("hello", "dim"): {"slowdown": 0.01, "probability": 0.3, "status": "predicted"}}
     assert usual * 0.3 > 0.1 * 0.99
     assert names(replace(world, slowdowns=likelier).advise(pod("hello"))) == ["B", "A"]
+
+
+def test_a_pair_counts_with_the_mean_of_what_may_be_true_of_it():
+    pairs = {
+        ("hello", "batch"): {"slowdown": 0.5, "probability": 0.8},
+        ("hello", "dim"): {"slowdown": 0.02, "probability": 0.2},
+        ("hello", "nil"): {"slowdown": -0.1, "probability": 0.0},
+        ("hello", "still"): {"slowdown": 0.03, "probability": 0.0},
+    }
+    found = World([node("A")], slowdowns=pairs).view().pairs
+    others = (found.names[each] for each in found.aggressor)
+    # The one that probably interferes, .5 or nothing; dim .5 as that one does, or .02; harmless ones what they do.
+    assert dict(zip(others, found.expected(np.arange(len(found))), strict=True)) == pytest.approx(
+        {"batch": 0.4, "dim": 0.2 * 0.5 + 0.8 * 0.02, "nil": 0.0, "still": 0.03}
+    )
+
+
+def test_many_harmless_neighbours_are_more_than_one():
+    many = [f"calm{number}" for number in range(4)]
+    pairs = {("hello", name): {"slowdown": 0.03, "probability": 0.0} for name in many}
+    pods = [running(many[0], "A"), *(running(name, "B") for name in many[1:])]
+    assert names(World([node("A"), node("B")], pods=pods, slowdowns=pairs).advise(pod("hello"))) == ["A", "B"]
 
 
 @pytest.mark.parametrize(("many", "weights"), [(250, {"dear": 100, "cheap": 50}), (251, {"dear": 100, "cheap": 100})])

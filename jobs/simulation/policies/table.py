@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from jobs.simulation.policies.advised import Advised
+from jobs.simulation.policies.informed import Informed
 from jobs.simulation.policies.load_variation import LoadVariation
 from jobs.simulation.policies.oracle import Oracle
 from jobs.simulation.policies.plain import AsHappened, LeastLoaded
@@ -19,7 +20,8 @@ POLICIES: Final[Mapping[str, Callable[[policy.Policy], Make]]] = {
     "predecessor": lambda _: Predecessor,
     "load-variation": lambda _: LoadVariation,
     "advised": lambda limits: partial(Advised, policy=limits),
+    "informed": lambda limits: partial(Informed, policy=limits),
     "oracle": lambda _: Oracle,
 }
 #: Those that make sense only where the truth is given.
-KNOWING: Final = ("oracle",)
+KNOWING: Final = ("informed", "oracle")

@@ -118,7 +118,7 @@ def test_as_happened_and_least_loaded_share_a_node_and_take_twice_as_long():
         assert (found.pending, found.nodes, found.pods, found.runs) == (0, 2, 3, 3)
 
 
-@pytest.mark.parametrize("name", ["predecessor", "advised", "oracle"])
+@pytest.mark.parametrize("name", ["predecessor", "advised", "informed", "oracle"])
 def test_who_knows_of_the_pair_keeps_it_apart(name):
     found, replayed = under(name, THREE)
     assert replayed.node[1] != replayed.node[2]
