@@ -548,12 +548,20 @@ def test_together_and_apart_pods_pass_the_api_server():
             check(jsonpatch.apply_patch(manifest, list(world.advise(manifest).patch)))
 
 
+def test_company_that_differs_by_less_than_a_percent_is_told_apart():
+    # 1 / 1.2 and 1 / 1.204 are .833 and .831: alike in whole percents.
+    pairs = {("hello", "more"): 0.204, ("hello", "less"): 0.2}
+    world = World([node("A"), node("B")], pods=[running("more", "A"), running("less", "B")], slowdowns=pairs)
+    assert names(world.advise(pod("hello"))) == ["B", "A"]
+
+
 # -- the sum of criteria
 
 
 def test_no_later_criteria_outweigh_a_step_of_an_earlier_one():
     for number, criterion in enumerate(CRITERIA):
-        step = graded(criterion, np.array([0.51]))[0] - graded(criterion, np.array([0.50]))[0]
+        least = 0.01 if number else 0.001
+        step = graded(criterion, np.array([0.5 + least]))[0] - graded(criterion, np.array([0.5]))[0]
         rest = sum(graded(later, np.array([1.0]))[0] for later in CRITERIA[number + 1 :])
         assert step > rest
 
