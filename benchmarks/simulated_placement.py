@@ -122,7 +122,7 @@ def run(scale: float = 1.0) -> list[Figure]:
             spread=float((high - low) / share),
             goal=f">= {_GOAL}",
             met=share >= _GOAL,
-            note=f"worst seed {shares.min():.2f}; mean latency: {latencies}",
+            note=f"seeds {seeds[0]} to {seeds[-1]}; worst {shares.min():.2f}; mean latency: {latencies}",
         ),
         Figure(
             "the same share of the advice, had it learned the true slowdowns",
