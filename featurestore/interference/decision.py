@@ -54,8 +54,8 @@ _WEIGHED = (
 #: Victims that are weighed at once.
 _THREADS = min(4, os.cpu_count() or 1)
 
-#: Pairs that are weighed at once: their likelihoods are 1.5 kB each.
-_ROWS = 20_000
+#: Pairs that are weighed at once: their likelihoods are 1.5 kB each, and stay in the cache.
+_ROWS = 1_000
 
 OBSERVED, PREDICTED, UNKNOWN, SHARED_CAUSE = "observed", "predicted", "unknown", "shared_cause"
 

@@ -35,7 +35,7 @@ _MIDDLE, _WIDTH, _SLAB_PAIRS = 0.2, 0.8, 15.0
 _SHIFT_SD = 1.0
 #: What no standard error tells: the standard deviation of what partial overlaps and skewed clocks do to a log.
 FLOOR = 0.016
-_ROWS = 20_000
+_ROWS = 1_000
 #: So many pairs, evenly taken, tell how wide the errors are.
 _MOST = 2000
 _TURNS, _ROUNDS = 60, 2
