@@ -63,7 +63,7 @@ def test_the_cycle_profile_in_the_docs_is_drawn_of_the_results(repository: Path)
     title = ElementTree.fromstring(text).findtext(f"{_SVG}title", "").replace("medians of", "the slowest of")
     figures = [Figure(name, 0.0, "", series=pair) for name, pair in steps.items()]
     assert cycle.picture([*figures, Figure(title, 0.0, "")]) == text
-    section = _section(repository, "cycle")
+    section = _section(repository, "cycle, soak")
     assert title in section
     for name, (wall, _) in steps.items():
         assert re.search(rf"\| {name} of a cycle .*\| {re.escape(f'{wall:.4g}')} s \|", section), name
