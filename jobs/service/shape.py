@@ -154,7 +154,15 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
     if not names.annotations.isdisjoint(noted):
         more += tuple(item for item in noted.items() if item[0] in names.annotations)
     # No text of JSON holds the byte between them. One join is a third of as many copies: this runs for each pod.
-    texts = (affinity, spread, spec.node_selector, spec.tolerations, spec.init_containers, spec.overhead, spec.resources)
+    texts = (
+        affinity,
+        spread,
+        spec.node_selector,
+        spec.tolerations,
+        spec.init_containers,
+        spec.overhead,
+        spec.resources,
+    )
     return (
         who,
         owner.kind,

@@ -245,5 +245,5 @@ def test_no_more_waits_for_a_later_view_than_a_twentieth_of_a_core_renews_in_eig
         return Prepared(20)
 
     renewing.work(prepare)
-    # The mean, which follows slowly, is nearly a tenth of a second: the last four of twelve young ones would take .39 s.
+    # The mean, which follows slowly, is nearly a tenth of a second: the last four of twelve would take .39 s.
     assert asked == [str(number) for number in range(9)]
