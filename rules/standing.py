@@ -56,6 +56,13 @@ class Kinds:
         """Return which kinds of *namespace* meet *requirements*."""
         return self.selected(PodSelection(requirements, "", (namespace,)))
 
+    def values_without(self, key: str, other: str) -> frozenset[str]:
+        """Return the values of the label *key* of kinds that lack the label *other*."""
+        return self.memo.once(
+            ("values", key, other),
+            lambda: frozenset(each[key] for each in self.labels if key in each and other not in each),
+        )
+
     def averse(self) -> tuple[int, ...]:
         """Return the kinds that will not have some pods beside them."""
         return self.memo.once("averse", lambda: tuple(number for number, terms in enumerate(self.apart) if terms))

@@ -8,6 +8,7 @@ from featurestore.snapshot import Snapshot
 from jobs.service.live import Live
 from jobs.service.reservations import Reservations
 from pipeline.records import Pod
+from rules.affinity import interference
 from rules.changes import Changes, updated
 from rules.policy import Policy
 from rules.running import Reservation
@@ -51,6 +52,7 @@ class Views:
             view = self._anew(self._learned, live, reserved, at)
         else:
             view = self._next(former, live, touched, reserved, at)
+        interference.carried_alone(view, self._policy)  # each first answer asks for it
         self._view, self._laid, self._reserved = view, laid, reserved
         return view
 

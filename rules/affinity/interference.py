@@ -38,15 +38,15 @@ _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What was learned of one function: the pairs of both *sides*, the cost of each *weighed* by who suffers, and of
-    those that terms *named*, as these weigh it (0 of others); the rows that are shown, and what they make one wish.
+    """What was learned of one function: the pairs of both *sides*, the cost of each *weighed* by who suffers, the
+    rows that are shown, and what they make one wish; *actions* are those that each wish knows by OpenWhisk's labels.
     """
 
     sides: Sides
     weighed: Scores
-    named: Scores
     shown: tuple[tuple[int, float, int], ...]
     wishes: tuple[Rendered, ...]
+    actions: tuple[frozenset[str], ...]
 
 
 def interference(request: Request, view: View, policy: Policy) -> Advice:
@@ -58,10 +58,15 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
         return silent(NAME)
     strict = _strict_others(request, view, known, policy)
     across = request.namespace in policy.across
-    terms: tuple[Term, ...] = known.wishes
-    if _crowded(view) and _seldom_met(request, view, known, policy):
-        terms = terms[:1]  # of one weight: the term on one's own label stands first
-    clear = None
+    wishes: tuple[Term, ...] = known.wishes
+    if _crowded(view):
+        carried = carried_alone(view, policy)
+        wishes = tuple(
+            wish
+            for wish, actions in zip(known.wishes, known.actions, strict=True)
+            if not (actions and carried.isdisjoint(actions))
+        )
+    terms, clear = wishes, None
     if strict.size:
         names = [view.functions.names[each] for each in strict.tolist()]
         strictly = set(strict.tolist())
@@ -78,7 +83,7 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
         reasons=lambda: _reasons(view, known),
         measures=lambda nodes: _measures(request, view, known, nodes),
         firm=False,
-        otherwise=known.wishes,
+        otherwise=wishes,
     )
 
 
@@ -93,14 +98,13 @@ def _crowded(view: View) -> bool:
     return view.memo.once("crowded", lambda: bool(view.held.pods.sum() > _MANY))
 
 
-def _seldom_met(request: Request, view: View, known: Known, policy: Policy) -> bool:
-    """Whether on a node taken at random those that terms name cost less, together, than a pair that is acted upon.
+def carried_alone(view: View, policy: Policy) -> frozenset[str]:
+    """Return the actions that OpenWhisk's labels name on pods without one's own label, as pods started ahead of any
+    function are, or those from before one's own were written.
 
-    These run already, and the ranking knows where. A term on OpenWhisk's labels tells of them alone: pods that come
-    get one's own label.
+    A term on labels that no pod carries tells nothing, and a scheduler compares it with every pod.
     """
-    beside = met(view, request.function)
-    return bool(beside.busy @ known.named.take(beside.pair) < policy.min_slowdown * len(view.nodes))
+    return view.standing.kinds.values_without(policy.function_labels[1], policy.own("function"))
 
 
 def _reasons(view: View, known: Known) -> tuple[Reason, ...]:
@@ -115,12 +119,17 @@ def _known(request: Request, view: View, policy: Policy) -> Known:
     weight[suffers] = request.importance / MEDIUM
     sure = _sure(view, found, weight, slice(None), policy)
     shown = sorted(sure, key=lambda row: (-row[1], row[0]))[: policy.pairs]
-    wishes = tuple(each.rendered for each in _wishes(request, view, shown, policy))
-    rows = {row for row, _, _ in shown}
-    named = found.cost * weight * np.array([row in rows for row in found.rows.tolist()], dtype=np.float64)
+    wished = _wishes(request, view, shown, policy)
     weighed = found.cost * weight * _runs(view, found, request.function)
     weighed[suffers][found.other[suffers] == request.function] *= 2.0  # of two pods of one kind each slows the other
-    return Known(found, weighed, named, tuple(shown), wishes)
+    wishes = tuple(each.rendered for each in wished)
+    return Known(found, weighed, tuple(shown), wishes, tuple(_actions(each, policy) for each in wished))
+
+
+def _actions(term: PodTerm, policy: Policy) -> frozenset[str]:
+    """Return the actions that *term* knows by OpenWhisk's labels, none where it goes by one's own."""
+    key = policy.function_labels[1]
+    return frozenset(value for each in term.expressions if each.key == key for value in each.values)
 
 
 def _runs(view: View, found: Sides, function: int) -> Scores:

@@ -7,6 +7,7 @@ import jsonpatch
 import msgspec
 import numpy as np
 import pytest
+from msgspec import structs
 
 from pipeline.records import Taint
 from rules.affinity.speed import hardware
@@ -395,23 +396,26 @@ def test_where_many_pods_run_one_weight_stands_for_all_pairs(many, weights):
 
 
 @pytest.mark.parametrize(
-    ("bystanders", "beside", "keys"),
+    ("bystanders", "labels", "keys"),
     [
-        (249, 1, {"colocation.internal/function", "openwhisk/action"}),  # with it 250 pods: not many
-        (250, 1, {"colocation.internal/function"}),  # .9 on one of twenty nodes: .045 on a node taken at random
-        (250, 2, {"colocation.internal/function", "openwhisk/action"}),  # .09: more than .05
+        (249, {"colocation.internal/function": "dear"}, {"colocation.internal/function", "openwhisk/action"}),
+        (250, {"colocation.internal/function": "dear"}, {"colocation.internal/function"}),
+        (250, {"colocation.internal/function": "dear", "openwhisk/action": "dear"}, {"colocation.internal/function"}),
+        (250, {"openwhisk/action": "dear"}, {"colocation.internal/function", "openwhisk/action"}),
+        (250, {"openwhisk/action": "other"}, {"colocation.internal/function"}),
     ],
 )
-def test_where_many_pods_run_those_hardly_ever_met_are_shunned_by_our_label_alone(bystanders, beside, keys):
-    """A second term costs the scheduler a comparison with every pod; below `min_slowdown` no pair is acted upon."""
+def test_where_many_pods_run_a_term_is_on_labels_that_pods_carry(bystanders, labels, keys):
+    """A term costs the scheduler a comparison with every pod; 249 and one more are not many."""
+    own = {"colocation.internal/function": "bystander"}
+    dear = structs.replace(running("dear", "N0"), labels=labels)
     world = World(
-        [node(f"N{number:02d}") for number in range(20)],
+        [node("N0"), node("N1")],
         pods=[
-            *(running("bystander", "N19", number, cpu=0.0, memory=0.0) for number in range(bystanders)),
-            *(running("dear", f"N{number:02d}") for number in range(beside)),
+            *(structs.replace(running("bystander", "N1", number), labels=own) for number in range(bystanders)),
+            dear,
         ],
         slowdowns={("hello", "dear"): {"slowdown": 0.9, "probability": 1.0}},
-        busy={(f"N{number:02d}", "dear"): 1.0 for number in range(beside)},
     )
     terms = [
         term["podAffinityTerm"]["labelSelector"]["matchExpressions"]
