@@ -15,6 +15,9 @@ _PREWARM = re.compile(r".+-[0-9]+-prewarm(?:-[a-z0-9]*)?")
 _ROOM: Final = 100_000
 #: Pods of these owners have their node already: they are never changed.
 _NEVER_CHANGED: Final = ("DaemonSet", "Node")
+#: The label by which pods say what program they run, and this one's name: its own pods are never changed either.
+PROGRAM: Final = "app.kubernetes.io/name"
+ITSELF: Final = "colocation-advisor"
 
 
 def prewarm(name: str) -> bool:
@@ -53,8 +56,8 @@ class Owners:
         )
         self._index = index
         self._namespace, self._action = function_labels
-        self._own, self._decision, self._mode = (
-            f"{label_prefix}/{name}" for name in ("function", "decision", "mode")
+        self._own, self._decision, self._mode, self._ignored = (
+            f"{label_prefix}/{name}" for name in ("function", "decision", "mode", "ignore")
         )
         self._overwritten = overwritten
         self._labelled: dict[tuple[str, str], str] = {}
@@ -62,7 +65,7 @@ class Owners:
     def function_of(self, pod: Pod) -> str:
         """Return the function that `labelled` says, else an unambiguous pod name; "" where nothing tells."""
         labels = pod.labels
-        if self._own in labels and (not self.decision_of(pod) or pod.owner_kind in _NEVER_CHANGED):
+        if self._own in labels and not self._decided(pod):
             labels = {key: value for key, value in labels.items() if key != self._own}
         said = self.labelled(labels, pod.namespace, pod.annotations.get(self._mode))
         return (self._index.of_pod(pod.name) or "") if said is None else said
@@ -94,6 +97,15 @@ class Owners:
         if not found and len(found := self._actions.of(value)) != 1:
             return ""
         return self._names[found[-1]]
+
+    def _decided(self, pod: Pod) -> bool:
+        """Whether *pod* carries a decision that may be one's own: none is made of pods that are always left alone.
+
+        That a pod was bound to a node by whoever created it cannot be seen any more.
+        """
+        labels = pod.labels
+        left_alone = pod.owner_kind in _NEVER_CHANGED or self._ignored in labels or labels.get(PROGRAM) == ITSELF
+        return bool(self.decision_of(pod)) and not left_alone
 
     def decision_of(self, pod: Pod) -> str:
         """Return the name of one's own decision that *pod* carries, "" for none."""

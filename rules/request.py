@@ -13,16 +13,13 @@ from rules.functions import HIGH, LEVELS, MEDIUM, RESOURCES, importance
 from rules.hosts.podrules import PodRules, of_pod
 from rules.identity import Identity, identify
 from rules.labels import label_value
-from rules.owners import prewarm
+from rules.owners import ITSELF, PROGRAM, prewarm
 from rules.policy import Mode, Policy
 from rules.view import View
 
 Scalar = bool | int | float | str
 Left = Literal["", "daemonset", "mirror", "pinned", "namespace", "prewarm", "ignored", "own"]
 
-#: The label by which pods say what program they run, and this one's name.
-PROGRAM: Final = "app.kubernetes.io/name"
-ITSELF: Final = "colocation-advisor"
 MIRROR: Final = "kubernetes.io/config.mirror"
 #: What a performance profile calls the resources, in lower-case letters only.
 _PROFILE_WORDS: Mapping[str, str] = {

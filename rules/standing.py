@@ -56,11 +56,13 @@ class Kinds:
         """Return which kinds of *namespace* meet *requirements*."""
         return self.selected(PodSelection(requirements, "", (namespace,)))
 
-    def values_without(self, key: str, other: str) -> frozenset[str]:
-        """Return the values of the label *key* of kinds that lack the label *other*."""
+    def lacking(self, key: str, other: str) -> tuple[tuple[str, int], ...]:
+        """Return of each kind with the label *key* and without *other* the value of *key*, and the kind's number."""
         return self.memo.once(
-            ("values", key, other),
-            lambda: frozenset(each[key] for each in self.labels if key in each and other not in each),
+            ("lacking", key, other),
+            lambda: tuple(
+                (each[key], number) for number, each in enumerate(self.labels) if key in each and other not in each
+            ),
         )
 
     def averse(self) -> tuple[int, ...]:
@@ -86,17 +88,29 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """Rows: so many pods (*count*, of either sign) of the *kind* on the *node*, both by number."""
+    """Rows: so many pods (*count*, of either sign) of the *kind* on the *node*, both by number.
+
+    *averse* is another object once a pod that will not have some others beside it has come or gone.
+    """
 
     kinds: Kinds
     kind: Ids
     node: Ids
     count: Ids
+    averse: object = field(default_factory=object)
 
     def on_nodes(self, kinds: Mask, nodes: int) -> Counts:
         """Return how many pods of *kinds* each of so many *nodes* has."""
         rows = kinds[self.kind]
         return np.bincount(self.node[rows], self.count[rows], nodes).astype(np.int64)
+
+    def values_without(self, key: str, other: str) -> frozenset[str]:
+        """Return the values of the label *key* of pods that lack the label *other*."""
+        listed = self.kinds.lacking(key, other)
+        if not listed:
+            return frozenset()
+        there = np.bincount(self.kind, self.count, len(self.kinds)) > 0
+        return frozenset(value for value, number in listed if there[number])
 
 
 def meets(requirement: Requirement, labels: Labels) -> bool:
@@ -174,10 +188,13 @@ def changed(before: Standing, steps: Iterable[tuple[int, Pod]], nodes: Mapping[s
     fresh: dict[Kind, int] = {}
     found = array("i")  # a list of tuples takes long to become columns, and no other thread runs meanwhile
     labels: list[Labels] = []
+    averse = before.averse
     for sign, pod in steps:
         node = nodes.get(pod.node, -1)
         if node < 0:
             continue
+        if pod.apart:
+            averse = object()
         kind = (pod.namespace, frozenset(pod.labels.items()), pod.apart)
         number = kinds.index.get(kind, -1)
         if number < 0:
@@ -191,11 +208,11 @@ def changed(before: Standing, steps: Iterable[tuple[int, Pod]], nodes: Mapping[s
     more = np.frombuffer(found, dtype=np.intc).astype(np.int32, copy=False).reshape(-1, 3)
     if fresh:
         kinds = _extended(kinds, fresh, labels)
-    columns = (
+    columns = [
         np.concatenate((getattr(before, name), more[:, column]))
         for column, name in enumerate(("kind", "node", "count"))
-    )
-    after = Standing(kinds, *columns)
+    ]
+    after = Standing(kinds, columns[0], columns[1], columns[2], averse)
     return _anew(after) if len(after.kind) > 2 * int(after.count.sum()) + _SLACK else after
 
 
@@ -241,4 +258,5 @@ def _anew(old: Standing) -> Standing:
         renumbered.astype(np.int32),
         node.astype(np.int32),
         count[there],
+        old.averse,
     )

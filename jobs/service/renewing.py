@@ -34,6 +34,8 @@ _LONGEST: Final = 0.5
 #: of a core does until then.
 _YOUNG: Final = timedelta(seconds=12)
 _IN_TIME: Final = 0.4
+#: A view that has stood for so many seconds has no next one that would be in time.
+_STANDS: Final = 10.0
 #: Older answers than this are renewed one after the other.
 _OLD: Final = timedelta(seconds=22)
 #: By so much of itself the mean of what an answer takes follows the last one.
@@ -49,7 +51,7 @@ Prepare = Callable[[Key, AdmissionRequest, View], Prepared]
 
 
 def alike(former: View | None, view: View) -> bool:
-    """Whether only pods and reservations differ between two views."""
+    """Whether only reservations, and pods that have nothing against others, differ between two views."""
     return (
         former is not None
         and former.learned is view.learned
@@ -58,6 +60,7 @@ def alike(former: View | None, view: View) -> bool:
         and former.hosts is view.hosts
         and former.services == view.services
         and former.standing.kinds.scopes == view.standing.kinds.scopes
+        and former.standing.averse is view.standing.averse  # it may shun the label that a former answer writes
     )
 
 
@@ -74,9 +77,16 @@ class Renewing:
     *spent* knows the seconds that answers took, all together.
     """
 
-    def __init__(self, spent: Spent, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        spent: Spent,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._spent = spent
         self._pause = pause
+        self._clock = clock
+        self._followed = clock()
         self._number = count()
         self._waiting: deque[_Waiting] = deque()
         self._sorted: list[_Waiting] = []
@@ -86,6 +96,7 @@ class Renewing:
     def follow(self, answers: Answers) -> None:
         """Renew nothing but *answers* from now on."""
         self._current = answers
+        self._followed = self._clock()
         self._waiting.clear()
 
     def later(self, key: Key, review: AdmissionRequest, view: View) -> None:
@@ -101,7 +112,7 @@ class Renewing:
                 return
             at, _, answers, key, review, view = oldest
             age = view.at - at
-            if age <= _YOUNG and (len(self._sorted) + 1) * self._usual <= _IN_TIME:
+            if self._can_wait(age):
                 heapq.heappush(self._sorted, oldest)
                 return
             made = prepare(key, review, view)
@@ -111,6 +122,11 @@ class Renewing:
             paid += took
             self._usual += (took - self._usual) * _FOLLOWS
             self._pause(min(max(0.0 if age > _OLD else took * _REST, _PAUSE), _LONGEST))
+
+    def _can_wait(self, age: timedelta) -> bool:
+        """Whether the oldest answer, of this *age*, and all others can be renewed in time from the next view."""
+        few = (len(self._sorted) + 1) * self._usual <= _IN_TIME
+        return age <= _YOUNG and few and self._clock() - self._followed < _STANDS
 
     def _oldest(self) -> _Waiting | None:
         """Return the oldest answer that is still given, None where there is none."""

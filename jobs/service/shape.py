@@ -16,9 +16,9 @@ from pipeline.records import Pod
 from rules.hosts.keys import JOB, PREFIX
 from rules.hpa.admission import Index
 from rules.identity import identify
-from rules.owners import prewarm
+from rules.owners import PROGRAM, prewarm
 from rules.policy import Policy
-from rules.request import MIRROR, PROGRAM, uses_services
+from rules.request import MIRROR, uses_services
 from rules.view import View
 
 #: What is not there: a patch treats it otherwise than null.
@@ -144,15 +144,15 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
         who, uses = _known(_record(pod, standing, noted, owner), view, namespace, policy)
     labelled = names.action in standing
     affinity, spread = spec.affinity, spec.topology_spread_constraints
-    more: Key = ()  # what few pods have
+    own = seen = stream = told = None  # what few pods have
     if not names.labels.isdisjoint(standing):
-        more += tuple(each for each in standing.items() if each[0] in names.labels)
+        own = tuple(each for each in standing.items() if each[0] in names.labels)
     if affinity is not _NONE or spread is not _NONE or view.standing.kinds.shunned:
-        more += _seen(bytes(affinity), bytes(spread), standing, namespace, view, names)
+        seen = _seen(bytes(affinity), bytes(spread), standing, namespace, view, names)
     if JOB in standing:
-        more += _stream(standing, namespace)
+        stream = _stream(standing, namespace)
     if not names.annotations.isdisjoint(noted):
-        more += tuple(item for item in noted.items() if item[0] in names.annotations)
+        told = tuple(item for item in noted.items() if item[0] in names.annotations)
     # No text of JSON holds the byte between them. One join is a third of as many copies: this runs for each pod.
     texts = (
         affinity,
@@ -174,7 +174,10 @@ def key_of(pod: Admitted, namespace: str, view: View, policy: Policy, names: Nam
         namespace if uses or namespace in policy.excluded_namespaces else None,
         None if labels is None else labels is UNSET,
         None if annotations is None else annotations is UNSET,
-        more,
+        own,
+        seen,
+        stream,
+        told,
         b"\0".join((*texts, *map(_RESOURCES, spec.containers or ()))),
     )
 

@@ -60,11 +60,8 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
     across = request.namespace in policy.across
     wishes: tuple[Term, ...] = known.wishes
     if _crowded(view):
-        carried = carried_alone(view, policy)
         wishes = tuple(
-            wish
-            for wish, actions in zip(known.wishes, known.actions, strict=True)
-            if not (actions and carried.isdisjoint(actions))
+            wish for wish, actions in zip(known.wishes, known.actions, strict=True) if _told(actions, view, policy)
         )
     terms, clear = wishes, None
     if strict.size:
@@ -72,7 +69,11 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
         strictly = set(strict.tolist())
         terms = (
             *against(names, policy, weight=None, across=across, known=view.functions.index.__contains__),
-            *_wishes(request, view, [each for each in known.shown if each[2] not in strictly], policy),
+            *(
+                each
+                for each in _wishes(request, view, [row for row in known.shown if row[2] not in strictly], policy)
+                if not _crowded(view) or _told(_actions(each, policy), view, policy)
+            ),
         )
         clear = Candidates.of(~_domains_with(view, strict, policy.topology_key))
     return Advice(
@@ -98,13 +99,19 @@ def _crowded(view: View) -> bool:
     return view.memo.once("crowded", lambda: bool(view.held.pods.sum() > _MANY))
 
 
+def _told(actions: frozenset[str], view: View, policy: Policy) -> bool:
+    """Whether a term that knows *actions* by OpenWhisk's labels (none: one on our own) tells of any pod that runs."""
+    return not actions or not carried_alone(view, policy).isdisjoint(actions)
+
+
 def carried_alone(view: View, policy: Policy) -> frozenset[str]:
     """Return the actions that OpenWhisk's labels name on pods without one's own label, as pods started ahead of any
     function are, or those from before one's own were written.
 
     A term on labels that no pod carries tells nothing, and a scheduler compares it with every pod.
     """
-    return view.standing.kinds.values_without(policy.function_labels[1], policy.own("function"))
+    keys = policy.function_labels[1], policy.own("function")
+    return view.memo.once(("carried alone", *keys), lambda: view.standing.values_without(*keys))
 
 
 def _reasons(view: View, known: Known) -> tuple[Reason, ...]:

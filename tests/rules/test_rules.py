@@ -10,7 +10,10 @@ import pytest
 from msgspec import structs
 
 from pipeline.records import Taint
+from rules.affinity.interference import carried_alone
 from rules.affinity.speed import hardware
+from rules.changes import Changes, updated
+from rules.policy import Policy
 from rules.scoring import CRITERIA, graded
 from tests.support import scheduling
 from tests.support.manifests import check
@@ -422,6 +425,14 @@ def test_where_many_pods_run_a_term_is_on_labels_that_pods_carry(bystanders, lab
         for term in anti(world.advise(pod("hello")), PREFERRED)
     ]
     assert {first["key"] for first, *_ in terms} == keys
+
+
+def test_labels_of_pods_that_are_gone_are_carried_by_none():
+    bare = [running("dear", "A", number) for number in range(2)]
+    view = World([node("A")], pods=bare, known=("dear",)).view()
+    assert carried_alone(view, Policy()) == {"dear"}
+    assert carried_alone(updated(view, NOW, Changes(gone=(bare[0],))), Policy()) == {"dear"}
+    assert carried_alone(updated(view, NOW, Changes(gone=tuple(bare))), Policy()) == frozenset()
 
 
 def test_an_unknown_function_beside_the_least_of_others():

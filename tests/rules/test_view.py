@@ -105,21 +105,23 @@ def test_an_own_label_is_believed_only_where_it_is_overwritten():
 
 
 @pytest.mark.parametrize(
-    ("annotations", "owner", "function"),
+    ("annotations", "owner", "labels", "function"),
     [
-        ({"colocation.internal/decision": "d"}, "ReplicaSet", "tool"),
-        ({}, "ReplicaSet", ""),  # admitted while nobody answered
-        ({}, "DaemonSet", ""),
-        ({"colocation.internal/decision": "d"}, "DaemonSet", ""),  # never given one: it brought that, too
-        ({"colocation.internal/decision": "d"}, "Node", ""),
+        ({"colocation.internal/decision": "d"}, "ReplicaSet", {}, "tool"),
+        ({}, "ReplicaSet", {}, ""),  # admitted while nobody answered
+        ({}, "DaemonSet", {}, ""),
+        ({"colocation.internal/decision": "d"}, "DaemonSet", {}, ""),  # never given one: it brought that, too
+        ({"colocation.internal/decision": "d"}, "Node", {}, ""),
+        ({"colocation.internal/decision": "d"}, "ReplicaSet", {"colocation.internal/ignore": ""}, ""),
+        ({"colocation.internal/decision": "d"}, "ReplicaSet", {"app.kubernetes.io/name": "colocation-advisor"}, ""),
     ],
 )
-def test_an_own_label_without_our_decision_is_not_believed(annotations, owner, function):
+def test_an_own_label_without_our_decision_is_not_believed(annotations, owner, labels, function):
     """Not even where own labels are overwritten: what overwrites them names its decision in the same patch."""
     one = msgspec.structs.replace(
         running("x", "A"),
         name="p",
-        labels={"colocation.internal/function": "tool"},
+        labels={"colocation.internal/function": "tool", **labels},
         annotations=annotations,
         owner_kind=owner,
         owner_name="o",

@@ -296,3 +296,23 @@ def test_asked_once_more_a_pod_that_others_changed_is_put_right(change, shows):
     desk, pods = burst()
     change(pods[-1])
     assert shows in json.dumps(again(desk, pods[-1]))
+
+
+@pytest.mark.parametrize("first", ["labels", "annotations"])
+def test_a_label_and_an_annotation_of_one_name_are_two_things(first: str) -> None:
+    """Some pod's rule looks at the label, so that it counts; as an annotation it states a mode."""
+    key = f"{OWN}/mode"
+    averse = msgspec.structs.replace(
+        running("guest/world", "n3"),
+        apart=(PodSelection((Requirement(key, "In", ("x",)),), "kubernetes.io/hostname", ("ow",)),),
+    )
+    world = World([node("n0"), node("n3")], pods=[averse], known=("guest/hello", "guest/world"))
+    desk = Desk(Fixed(world), Policy(mode="observe"), Reservations())  # type: ignore[arg-type]
+    found = {}
+    for place in (first, *({"labels", "annotations"} - {first})):
+        metadata: dict[str, Any] = {"name": "p", "labels": {"app": "x"}, "annotations": {"note": "x"}}
+        metadata[place][key] = "prefer"
+        pod = {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
+        request = review.decode(msgspec.json.encode(reviewed(pod, uid=f"{place:-<36}", namespace="ow"))).request
+        found[place] = desk.decide(request, NOW, dry_run=True).kept.mode
+    assert found == {"labels": "observe", "annotations": "prefer"}

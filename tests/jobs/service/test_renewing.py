@@ -9,6 +9,7 @@ from typing import Any
 import jsonpatch
 import msgspec
 import pytest
+from msgspec import structs
 
 from jobs.service import review
 from jobs.service.desk import Desk
@@ -17,6 +18,7 @@ from jobs.service.renewing import Renewing
 from jobs.service.reservations import Reservations
 from jobs.service.state import Current
 from pipeline.objects import pod_of
+from pipeline.records import PodSelection, Requirement
 from rules.changes import Changes, updated
 from rules.policy import Policy
 from rules.recommend import recommend
@@ -111,6 +113,20 @@ def test_nothing_stands_where_more_than_pods_has_changed(more: dict[str, Any]) -
     shown = Shown()
     shown.patched()
     shown.show(crowded(shown.view, **more))
+    assert shown.patched() == shown.expected(shown.view)
+
+
+def test_nothing_stands_once_a_pod_has_come_that_may_not_have_others_beside_it() -> None:
+    """A former answer writes a label, by which such a pod keeps others off: they would wait for it to go."""
+    shown = Shown()
+    shown.patched()
+    selection = PodSelection((Requirement("app", "In", ("web",)),), "kubernetes.io/hostname", ("ow",))
+    averse = structs.replace(running("guest/batch", "n1", 9, cpu=1.0), apart=(selection,))
+    shown.show(updated(shown.view, SOON, Changes(came=(averse,))))
+    assert shown.patched() == shown.expected(shown.view)
+    before = shown.view
+    shown.show(updated(before, SOON, Changes(gone=(averse,))))
+    assert shown.expected(shown.view) != shown.expected(before), "else this would tell nothing"
     assert shown.patched() == shown.expected(shown.view)
 
 
@@ -247,3 +263,15 @@ def test_no_more_waits_for_a_later_view_than_a_twentieth_of_a_core_renews_in_eig
     renewing.work(prepare)
     # The mean, which follows slowly, is nearly a tenth of a second: the last four of twelve would take .39 s.
     assert asked == [str(number) for number in range(9)]
+
+
+def test_where_no_other_view_comes_the_young_ones_are_renewed_too() -> None:
+    now = [0.0]
+    renewing = Renewing(Spent(), pause=lambda _: None, clock=lambda: now[0])
+    answers: dict[tuple[object, ...], Any] = {(): Prepared(10)}
+    renewing.follow(answers)
+    renewing.later((), review.decode(msgspec.json.encode(reviewed(POD))).request, Prepared(20).view)
+    made = []
+    for now[0] in (9.0, 10.0):
+        renewing.work(lambda key, request, view: made.append(now[0]) or Prepared(20))  # type: ignore[func-returns-value,return-value]
+    assert made == [10.0]
