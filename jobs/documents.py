@@ -13,7 +13,7 @@ _MOST: Final = 20_000_000
 
 
 class Loader(yaml.CSafeLoader):
-    """YAML in which a key that stands twice in a mapping is an error, since one of the two would be lost."""
+    """YAML whose keys are texts, none of which stands twice in a mapping, since one of the two would be lost."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -32,6 +32,9 @@ class Loader(yaml.CSafeLoader):
             if key.tag == "tag:yaml.org,2002:merge":
                 self._merged[id(node)] = node
             elif isinstance(key, yaml.ScalarNode):
+                if key.tag != "tag:yaml.org,2002:str":  # such as on, yes and 1
+                    said = f"the key {key.value} is no text; put it in quotes"
+                    raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} stands twice", key.start_mark)
                 seen.add(key.value)

@@ -3,9 +3,9 @@
 from datetime import timedelta
 from typing import Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
-from jobs.config.values import File, Group, Headers, Span
+from jobs.config.values import File, Group, Headers, Secret, Span
 
 
 class ServeSettings(Group):
@@ -21,9 +21,9 @@ class ServeSettings(Group):
     client_ca: File | None = Field(
         None, description="CA whose clients may call /mutate and /extender without a token"
     )
-    token: SecretStr | None = Field(None, description="bearer token asked for by everything but health")
+    token: Secret | None = Field(None, description="bearer token asked for by everything but health")
     token_file: File | None = Field(None, description="file holding the bearer token")
-    replica_token: SecretStr | None = Field(
+    replica_token: Secret | None = Field(
         None, description="bearer token that opens only what replicas ask their writer for"
     )
     replica_token_file: File | None = Field(None, description="file holding the token of replicas")
@@ -41,7 +41,7 @@ class ReplicaSettings(Group):
         description="base URL of the service that collects and learns: this one then answers from that one's "
         "snapshot, and hands its decisions back",
     )
-    token: SecretStr | None = Field(None, description="bearer token for the writer (its `serve.replica_token`)")
+    token: Secret | None = Field(None, description="bearer token for the writer (its `serve.replica_token`)")
     token_file: File | None = Field(None, description="file holding the bearer token, read again each time")
     ca_file: File | None = Field(None, description="CA certificates to verify the writer with, read again each time")
     every: Span = Field(

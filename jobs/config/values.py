@@ -44,6 +44,16 @@ def _nameable(value: Path) -> Path:
 
 File = Annotated[Path, AfterValidator(_nameable)]
 
+
+def _told(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().strip():
+        raise ValueError("is empty: nobody would be asked for it")
+    return value
+
+
+#: A token that is empty, such as that of a variable which is not set, is a mistake and never no token.
+Secret = Annotated[SecretStr, AfterValidator(_told)]
+
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 

@@ -97,7 +97,7 @@ def uid_of(body: bytes) -> str:
     """Return the uid of a review that cannot be decoded in full; raises `NotAReview` where there is none."""
     try:
         skeleton = _skeleton.decode(body)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise NotAReview(f"not an {KIND}: {error}") from None
     if skeleton.api_version != API_VERSION or skeleton.kind != KIND:
         raise NotAReview(f"expected {KIND} {API_VERSION}, got {skeleton.kind} {skeleton.api_version}")

@@ -113,6 +113,7 @@ def test_people_get_tables(files, capsys):
         (("hostPools", "hostpools"), "job.yaml: Object contains unknown field `hostpools`"),
         (("job: ex", "job: [ex"), "job.yaml, line"),
         (("job: ex", "job: ex\njob: other"), "job.yaml, line 3: not YAML or JSON: 'job' stands twice"),
+        (("job: ex", "on: ex"), "job.yaml, line 2: not YAML or JSON: the key on is no text; put it in quotes"),
         (("job: ex", "---\njob: x\n---\njob: ex"), "job.yaml: holds 2 documents where one job should be"),
         (("template: {", "template: &t {metadata: *t, "), "job.yaml: not YAML or JSON: aliases"),
         (("spec: {", "spec: {tolerations: [5], "), "pod job.yaml: pes[0].template: Expected `object`, got `int`"),
