@@ -90,14 +90,14 @@ class Kinds:
 class Standing:
     """Rows: so many pods (*count*, of either sign) of the *kind* on the *node*, both by number.
 
-    *averse* is another object once a pod that will not have some others beside it has come or gone.
+    *aversions* is another object once a pod that will not have some others beside it has come or gone.
     """
 
     kinds: Kinds
     kind: Ids
     node: Ids
     count: Ids
-    averse: object = field(default_factory=object)
+    aversions: object = field(default_factory=object)
 
     def on_nodes(self, kinds: Mask, nodes: int) -> Counts:
         """Return how many pods of *kinds* each of so many *nodes* has."""
@@ -188,13 +188,13 @@ def changed(before: Standing, steps: Iterable[tuple[int, Pod]], nodes: Mapping[s
     fresh: dict[Kind, int] = {}
     found = array("i")  # a list of tuples takes long to become columns, and no other thread runs meanwhile
     labels: list[Labels] = []
-    averse = before.averse
+    aversions = before.aversions
     for sign, pod in steps:
         node = nodes.get(pod.node, -1)
         if node < 0:
             continue
         if pod.apart:
-            averse = object()
+            aversions = object()
         kind = (pod.namespace, frozenset(pod.labels.items()), pod.apart)
         number = kinds.index.get(kind, -1)
         if number < 0:
@@ -212,7 +212,7 @@ def changed(before: Standing, steps: Iterable[tuple[int, Pod]], nodes: Mapping[s
         np.concatenate((getattr(before, name), more[:, column]))
         for column, name in enumerate(("kind", "node", "count"))
     ]
-    after = Standing(kinds, columns[0], columns[1], columns[2], averse)
+    after = Standing(kinds, columns[0], columns[1], columns[2], aversions)
     return _anew(after) if len(after.kind) > 2 * int(after.count.sum()) + _SLACK else after
 
 
@@ -258,5 +258,5 @@ def _anew(old: Standing) -> Standing:
         renumbered.astype(np.int32),
         node.astype(np.int32),
         count[there],
-        old.averse,
+        old.aversions,
     )

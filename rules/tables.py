@@ -339,9 +339,7 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[str], Ids]:
 
     The codes of a dictionary column without nulls are read where they lie; some of its texts may then have no row.
     """
-    whole = _whole(column)
-    if not pa.types.is_dictionary(whole.type) or whole.null_count:
-        whole = pc.fill_null(whole.cast(pa.string()), "").dictionary_encode()
+    whole = _dictionary(column)
     return whole.dictionary.to_pylist(), whole.indices.to_numpy(zero_copy_only=False)
 
 
@@ -356,15 +354,21 @@ def _codes(column: pa.ChunkedArray, index: Mapping[str, int]) -> Ids:
     Where the dictionary of *column* begins with just these texts, as functions are published, the codes are read
     where they lie.
     """
-    whole = _whole(column)
-    if not pa.types.is_dictionary(whole.type) or whole.null_count:
-        whole = pc.fill_null(whole.cast(pa.string()), "").dictionary_encode()
+    whole = _dictionary(column)
     found = pc.fill_null(pc.index_in(whole.dictionary, value_set=pa.array(list(index), pa.string())), -1)
     numbers: Ids = found.to_numpy(zero_copy_only=False)
     codes: Ids = whole.indices.to_numpy(zero_copy_only=False)
     first = np.count_nonzero(numbers >= 0)
     same = np.array_equal(numbers[:first], np.arange(first)) and codes.max(initial=-1) < first
     return codes if same else numbers[codes]
+
+
+def _dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return the texts of *column*, null as "", each once, with the code of each row; as it lies where it does."""
+    whole = _whole(column)
+    if pa.types.is_dictionary(whole.type) and not whole.null_count:
+        return whole
+    return pc.fill_null(whole.cast(pa.string()), "").dictionary_encode()
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

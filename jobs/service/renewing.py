@@ -60,7 +60,7 @@ def alike(former: View | None, view: View) -> bool:
         and former.hosts is view.hosts
         and former.services == view.services
         and former.standing.kinds.scopes == view.standing.kinds.scopes
-        and former.standing.averse is view.standing.averse  # it may shun the label that a former answer writes
+        and former.standing.aversions is view.standing.aversions  # it may shun the label that a former answer writes
     )
 
 

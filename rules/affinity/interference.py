@@ -58,11 +58,9 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
         return silent(NAME)
     strict = _strict_others(request, view, known, policy)
     across = request.namespace in policy.across
-    wishes: tuple[Term, ...] = known.wishes
-    if _crowded(view):
-        wishes = tuple(
-            wish for wish, actions in zip(known.wishes, known.actions, strict=True) if _told(actions, view, policy)
-        )
+    wishes: tuple[Term, ...] = tuple(
+        wish for wish, actions in zip(known.wishes, known.actions, strict=True) if _tells(actions, view, policy)
+    )
     terms, clear = wishes, None
     if strict.size:
         names = [view.functions.names[each] for each in strict.tolist()]
@@ -72,7 +70,7 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
             *(
                 each
                 for each in _wishes(request, view, [row for row in known.shown if row[2] not in strictly], policy)
-                if not _crowded(view) or _told(_actions(each, policy), view, policy)
+                if _tells(_actions(each, policy), view, policy)
             ),
         )
         clear = Candidates.of(~_domains_with(view, strict, policy.topology_key))
@@ -99,9 +97,12 @@ def _crowded(view: View) -> bool:
     return view.memo.once("crowded", lambda: bool(view.held.pods.sum() > _MANY))
 
 
-def _told(actions: frozenset[str], view: View, policy: Policy) -> bool:
-    """Whether a term that knows *actions* by OpenWhisk's labels (none: one on our own) tells of any pod that runs."""
-    return not actions or not carried_alone(view, policy).isdisjoint(actions)
+def _tells(actions: frozenset[str], view: View, policy: Policy) -> bool:
+    """Whether a term that knows *actions* by OpenWhisk's labels (none: one on our own) is worth its comparisons.
+
+    Where many pods run it has to tell of one of them.
+    """
+    return not actions or not _crowded(view) or not carried_alone(view, policy).isdisjoint(actions)
 
 
 def carried_alone(view: View, policy: Policy) -> frozenset[str]:

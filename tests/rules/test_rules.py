@@ -427,6 +427,34 @@ def test_where_many_pods_run_a_term_is_on_labels_that_pods_carry(bystanders, lab
     assert {first["key"] for first, *_ in terms} == keys
 
 
+@pytest.mark.parametrize(
+    ("labels", "keys"),
+    [
+        ({"colocation.internal/function": "typed"}, {"colocation.internal/function"}),
+        ({"openwhisk/action": "typed"}, {"colocation.internal/function", "openwhisk/action"}),
+    ],
+)
+def test_beside_a_strict_rule_too_terms_are_on_labels_that_pods_carry(labels, keys):
+    """The sure disturber is shunned strictly, and the predicted one by wish."""
+    own = {"colocation.internal/function": "bystander"}
+    world = World(
+        [node("N0"), node("N1")],
+        pods=[
+            *(structs.replace(running("bystander", "N1", number), labels=own) for number in range(250)),
+            structs.replace(running("typed", "N0"), labels=labels),
+        ],
+        slowdowns={
+            ("hello", "dear"): {"slowdown": 0.9, "probability": 1.0},
+            ("hello", "typed"): {"slowdown": 0.9, "probability": 1.0, "status": "predicted"},
+        },
+        workflows=[flow(critical("hello"))],
+    )
+    answer = world.advise(of_workflow("hello"), mode="require")
+    assert anti(answer, REQUIRED)
+    terms = [term["podAffinityTerm"]["labelSelector"]["matchExpressions"] for term in anti(answer, PREFERRED)]
+    assert {first["key"] for first, *_ in terms} == keys
+
+
 def test_labels_of_pods_that_are_gone_are_carried_by_none():
     bare = [running("dear", "A", number) for number in range(2)]
     view = World([node("A")], pods=bare, known=("dear",)).view()
