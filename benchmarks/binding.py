@@ -1,5 +1,6 @@
 """How fast a real scheduler binds pods with the advice written into them, against the same pods without.
 
+The pods are such as OpenWhisk's invokers make: with their labels, and bound to nodes for invokers.
 Needs a cluster that may be used up: ``COLOCATION_DISPOSABLE_CLUSTER=1`` and KUBECONFIG. With
 ``COLOCATION_SCHEDULER_PID`` the scheduler, which must not elect leaders then, is halted while the pods are created,
 so that binding alone is timed; else creating is in both sides' time.
@@ -9,10 +10,11 @@ import base64
 import itertools
 import json
 import os
+import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,10 +23,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import jsonpatch
+import pyarrow as pa
 from kubernetes.client import ApiClient
 
 from benchmarks.figures import Figure, table, timing
-from benchmarks.webhook_world import CLUSTER, reviews, snapshot
+from benchmarks.webhook_world import CLUSTER, function, snapshot
+from featurestore.snapshot import Snapshot
 from jobs.service import review
 from jobs.service.desk import Desk
 from jobs.service.reservations import Reservations
@@ -40,8 +44,12 @@ _PATH = f"/api/v1/namespaces/{_NAMESPACE}/pods"
 #: What all rounds of a figure may take together; fewer are made where they would take longer.
 _SECONDS = 480.0
 _WORKERS = 8
+#: What OpenWhisk has its action pods ask of a node.
+_ROLE = {"openwhisk-role": "invoker"}
 #: Seconds that the pods of a round are waited for.
 _LONGEST = 120
+#: Makes a pod of a serial number and a function.
+_Maker = Callable[[str, str], dict[str, Any]]
 
 
 def run(scale: float = 1.0) -> list[Figure]:
@@ -51,31 +59,36 @@ def run(scale: float = 1.0) -> list[Figure]:
         print("binding: left out: COLOCATION_DISPOSABLE_CLUSTER=1 and KUBECONFIG name no cluster that may be used up")
         return []
     nodes, pods = max(20, int(_NODES * scale)), max(20, int(_PODS * scale))
-    full = snapshot(nodes, pods, _FUNCTIONS, _PAIRS)
+    full, running = _world(nodes, pods)
     empty = replace(full, tables={**full.tables, "placements": full["placements"].slice(0, 0)})
     cluster = _Cluster(Path(given))
     try:
         cluster.each(
             cluster.node, zip(full["nodes"]["node"].to_pylist(), full["nodes"]["labels"].to_pylist(), strict=True)
         )
-        alone = _rounds(cluster, pods, prepare(empty, CLUSTER, empty.created))
-        cluster.each(cluster.create, _standing(full["placements"].to_pylist(), Policy()))
-        beside = _rounds(cluster, pods, prepare(full, CLUSTER, full.created))
+        vacant = prepare(empty, CLUSTER, empty.created)
+        alone, modest = _rounds(cluster, pods, vacant, _pod), _rounds(cluster, pods, vacant, _modest)
+        cluster.each(cluster.create, ((pod,) for pod in running))
+        beside = _rounds(cluster, pods, prepare(full, CLUSTER, full.created), _pod)
+        which = f"{pods} patched pods on {nodes} nodes"
         return [
-            _figure(f"{pods} patched pods on {nodes} nodes", pods, alone, cluster, _GOAL),
-            _figure(f"{pods} patched pods on {nodes} nodes, beside {pods} that run", pods, beside, cluster),
+            _figure(which, pods, alone, cluster, _GOAL),
+            _figure(f"{which}, beside {pods} that run", pods, beside, cluster),
+            _figure(f"{which}, which themselves ask nothing of a node", pods, modest, cluster),
         ]
     finally:
         cluster.clean()
 
 
-def _rounds(cluster: "_Cluster", pods: int, view: View) -> dict[str, list[float]]:
+def _rounds(cluster: "_Cluster", pods: int, view: View, made_by: _Maker) -> dict[str, list[float]]:
     """Return the seconds of each round in which plain *pods* were bound, and such as are patched from *view*."""
     taken: dict[str, list[float]] = {"plain": [], "patched": []}
     began = time.monotonic()
     for number in range(_ROUNDS + 1):
         for side, made in taken.items():
-            seconds = cluster.bound(list(_new(pods, number, view if side == "patched" else None)), side, number)
+            seconds = cluster.bound(
+                list(_new(pods, number, view if side == "patched" else None, made_by)), side, number
+            )
             if number:  # the first is not counted
                 made.append(seconds)
         if number >= 3 and (time.monotonic() - began) * (number + 2) / (number + 1) > _SECONDS:
@@ -102,37 +115,97 @@ def _figure(
     )
 
 
-def _standing(placements: Sequence[Mapping[str, Any]], policy: Policy) -> Iterator[tuple[dict[str, Any]]]:
-    """Yield pods that run on nodes already, with OpenWhisk's labels and the one that the webhook gave them."""
-    for row in placements:
-        owner, _, action = row["function"].partition("/")
-        labels = {"openwhisk/namespace": owner, "openwhisk/action": action}
-        labels[policy.own("function")] = label_value(row["function"])
-        yield (_pod(row["pod"], labels, {"nodeName": row["node"]}),)
+def _world(nodes: int, pods: int) -> tuple[Snapshot, list[dict[str, Any]]]:
+    """Return what is known of so many nodes for invokers, and the *pods* that run there, with the labels of both."""
+    known = snapshot(nodes, pods, _FUNCTIONS, _PAIRS)
+    running = [_running(row, Policy()) for row in known["placements"].to_pylist()]
+    told = [json.dumps({**json.loads(each), **_ROLE}) for each in known["nodes"]["labels"].to_pylist()]
+    labels = {"nodes": told, "placements": [json.dumps(pod["metadata"]["labels"]) for pod in running]}
+    tables = {
+        name: known[name].set_column(known[name].column_names.index("labels"), "labels", pa.array(each))
+        for name, each in labels.items()
+    }
+    return replace(known, tables={**known.tables, **tables}), running
 
 
-def _pod(name: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, Any]:
-    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
-    whole = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": dict(labels)}, "spec": whole}
+def _running(row: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    """Return a pod that runs on a node already, with OpenWhisk's labels and the one that the webhook gave it."""
+    pod = _pod(row["pod"], row["function"])
+    owner, _, action = row["function"].partition("/")
+    pod["metadata"]["labels"] |= {"openwhisk/namespace": owner, "openwhisk/action": action}
+    pod["metadata"]["labels"][policy.own("function")] = label_value(row["function"])
+    pod["spec"]["nodeName"] = row["node"]
+    return pod
 
 
-def _new(count: int, number: int, view: View | None) -> Iterator[dict[str, Any]]:
+def _pod(serial: str, function: str) -> dict[str, Any]:
+    """Return a pod of *function* as an invoker creates it: OpenWhisk's own labels come once it is initialised."""
+    owner, _, action = function.partition("/")
+    name = f"wskbench-invoker-00-{serial}-{owner}-{action}"
+    amount = {"cpu": "100m", "memory": "256Mi"}
+    container = {
+        "name": "user-action",
+        "image": "openwhisk/action-nodejs-v14:nightly",
+        "env": [{"name": "__OW_API_HOST", "value": "https://bench-nginx.openwhisk.svc.cluster.local:443"}],
+        "ports": [{"containerPort": 8080, "name": "action"}],
+        "resources": {"limits": amount, "requests": amount},
+        "securityContext": {"capabilities": {"drop": ["NET_RAW", "NET_ADMIN"]}},
+    }
+    role = [{"key": key, "operator": "In", "values": [value]} for key, value in _ROLE.items()]
+    required = {"nodeSelectorTerms": [{"matchExpressions": role}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": _NAMESPACE,
+            "labels": {"name": name, "user-action-pod": "true", "invoker": "invoker0", "release": "bench"},
+        },
+        "spec": {
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 0,
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+            "containers": [container],
+        },
+    }
+
+
+def _modest(serial: str, function: str) -> dict[str, Any]:
+    """Return such a pod that asks nothing of a node, as those of a service may."""
+    pod = _pod(serial, function)
+    del pod["spec"]["affinity"]
+    return pod
+
+
+def _new(count: int, number: int, view: View | None, made_by: _Maker) -> Iterator[dict[str, Any]]:
     """Yield new pods of random functions; with *view* as they come out of the service's own desk."""
     desk = None
     if view is not None:
         state = cast(State[View], SimpleNamespace(current=SimpleNamespace(view=view), cluster=CLUSTER))
         desk = Desk(state, Policy(mode="prefer"), Reservations(), now=lambda: view.at)
-    for row, raw in enumerate(reviews(count, _FUNCTIONS, seed=number + 1, size=0)):
-        given = json.loads(raw)
-        given["request"]["namespace"] = given["request"]["object"]["metadata"]["namespace"] = "openwhisk"
-        admission = review.decode(json.dumps(given).encode()).request
-        pod = _pod(f"r{number}-{row}", given["request"]["object"]["metadata"]["labels"], {})
+    chosen = random.Random(number)
+    for row in range(count):
+        pod = made_by(f"{number * count + row}", function(chosen.randrange(_FUNCTIONS)))
         if desk is not None and view is not None:
+            admission = review.decode(_review(pod)).request
             told = json.loads(desk.decide(admission, view.at, dry_run=True).answer(admission.uid))["response"]
             pod["metadata"]["annotations"] = {}
             pod = jsonpatch.apply_patch(pod, json.loads(base64.b64decode(told["patch"])))
         yield pod
+
+
+def _review(pod: Mapping[str, Any]) -> bytes:
+    request = {
+        "uid": pod["metadata"]["name"],
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "name": pod["metadata"]["name"],
+        "namespace": _NAMESPACE,
+        "operation": "CREATE",
+        "userInfo": {"username": "system:serviceaccount:openwhisk:invoker", "groups": ["system:authenticated"]},
+        "object": pod,
+    }
+    return json.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}).encode()
 
 
 @dataclass(slots=True)

@@ -27,3 +27,8 @@ def label_value(name: str) -> str:
     if name and legal_value(name):
         return name
     return f"h-{hashlib.sha256(name.encode()).hexdigest()[:40]}"
+
+
+def hashed(value: str) -> bool:
+    """Whether *value* looks like one that `label_value` made of a name that is no label's value."""
+    return value.startswith("h-")

@@ -5,7 +5,7 @@ adds rows, and copies nothing but them.
 """
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -17,6 +17,7 @@ from pipeline.records import Labels, Pod, PodSelection, Requirement
 from rules.candidates import Ids, Mask
 from rules.memo import Memo
 
+Label = tuple[str, str]
 Kind = tuple[str, frozenset[tuple[str, str]], tuple[PodSelection, ...]]
 Counts = npt.NDArray[np.int64]
 
@@ -56,12 +57,15 @@ class Kinds:
         """Return which kinds of *namespace* meet *requirements*."""
         return self.selected(PodSelection(requirements, "", (namespace,)))
 
-    def lacking(self, key: str, other: str) -> tuple[tuple[str, int], ...]:
-        """Return of each kind with the label *key* and without *other* the value of *key*, and the kind's number."""
+    def told_by(self, name: Hashable, told: Callable[[Labels], Label | None]) -> tuple[tuple[Label, int], ...]:
+        """Return of each kind the label that *told* makes of its labels, where it does, and the kind's number.
+
+        It is kept under *name*.
+        """
         return self.memo.once(
-            ("lacking", key, other),
+            ("told by", name),
             lambda: tuple(
-                (each[key], number) for number, each in enumerate(self.labels) if key in each and other not in each
+                (label, number) for number, each in enumerate(self.labels) if (label := told(each)) is not None
             ),
         )
 
@@ -104,13 +108,13 @@ class Standing:
         rows = kinds[self.kind]
         return np.bincount(self.node[rows], self.count[rows], nodes).astype(np.int64)
 
-    def values_without(self, key: str, other: str) -> frozenset[str]:
-        """Return the values of the label *key* of pods that lack the label *other*."""
-        listed = self.kinds.lacking(key, other)
+    def told_by(self, name: Hashable, told: Callable[[Labels], Label | None]) -> frozenset[Label]:
+        """Return the labels that `Kinds.told_by` tells of the pods."""
+        listed = self.kinds.told_by(name, told)
         if not listed:
             return frozenset()
         there = np.bincount(self.kind, self.count, len(self.kinds)) > 0
-        return frozenset(value for value, number in listed if there[number])
+        return frozenset(label for label, number in listed if there[number])
 
 
 def meets(requirement: Requirement, labels: Labels) -> bool:

@@ -52,7 +52,7 @@ class Views:
             view = self._anew(self._learned, live, reserved, at)
         else:
             view = self._next(former, live, touched, reserved, at)
-        interference.carried_alone(view, self._policy)  # each first answer asks for it
+        interference.carried(view, self._policy)  # each first answer asks for it
         self._view, self._laid, self._reserved = view, laid, reserved
         return view
 

@@ -16,22 +16,26 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.records import Labels
 from rules.advice import Advice, Measure, PodTerm, Reason, Rendered, Term, silent
 from rules.affinity.losses import Sides, met, sides
-from rules.affinity.pods import against
+from rules.affinity.pods import against, bare_values
 from rules.affinity.speed import hardware
 from rules.candidates import Candidates, Mask, Scores, Sparse
 from rules.claim import because
 from rules.functions import MEDIUM, Rows
+from rules.labels import hashed
 from rules.policy import Policy
 from rules.request import Request
 from rules.scoring import graded
+from rules.standing import Label
 from rules.view import View
 
 NAME = "interference"
 Numbers = npt.NDArray[np.intp]
 #: A kube-scheduler 1.20 takes some .6 us to compare one preferred term with one pod that runs, for its own terms as
 #: for those of other pods. A second weight is two terms: with so many pods .3 ms, a twentieth of what a pod takes.
+#: So many nodes will have as many pods before long.
 _MANY: Final = 250
 _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
@@ -39,14 +43,15 @@ _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """What was learned of one function: the pairs of both *sides*, the cost of each *weighed* by who suffers, the
-    rows that are shown, and what they make one wish; *actions* are those that each wish knows by OpenWhisk's labels.
+    rows that are shown, and what they make one wish; *needs* are labels of which some pod has to carry one for each
+    wish to tell anything, none where that is not asked.
     """
 
     sides: Sides
     weighed: Scores
     shown: tuple[tuple[int, float, int], ...]
     wishes: tuple[Rendered, ...]
-    actions: tuple[frozenset[str], ...]
+    needs: tuple[frozenset[Label], ...]
 
 
 def interference(request: Request, view: View, policy: Policy) -> Advice:
@@ -59,19 +64,16 @@ def interference(request: Request, view: View, policy: Policy) -> Advice:
     strict = _strict_others(request, view, known, policy)
     across = request.namespace in policy.across
     wishes: tuple[Term, ...] = tuple(
-        wish for wish, actions in zip(known.wishes, known.actions, strict=True) if _tells(actions, view, policy)
+        wish for wish, needs in zip(known.wishes, known.needs, strict=True) if _tells(needs, view, policy)
     )
     terms, clear = wishes, None
     if strict.size:
         names = [view.functions.names[each] for each in strict.tolist()]
         strictly = set(strict.tolist())
+        rest = [row for row in known.shown if row[2] not in strictly]
         terms = (
             *against(names, policy, weight=None, across=across, known=view.functions.index.__contains__),
-            *(
-                each
-                for each in _wishes(request, view, [row for row in known.shown if row[2] not in strictly], policy)
-                if _tells(_actions(each, policy), view, policy)
-            ),
+            *(wish for wish, needs in _wishes(request, view, rest, policy) if _tells(needs, view, policy)),
         )
         clear = Candidates.of(~_domains_with(view, strict, policy.topology_key))
     return Advice(
@@ -93,26 +95,34 @@ def learned(request: Request, view: View, policy: Policy) -> Known:
 
 
 def _crowded(view: View) -> bool:
-    """Whether so many pods run that a scheduler should compare few terms with them."""
-    return view.memo.once("crowded", lambda: bool(view.held.pods.sum() > _MANY))
+    """Whether so many pods run, or will, that a scheduler should compare few terms with them."""
+    return view.memo.once("crowded", lambda: len(view.nodes) > _MANY or bool(view.held.pods.sum() > _MANY))
 
 
-def _tells(actions: frozenset[str], view: View, policy: Policy) -> bool:
-    """Whether a term that knows *actions* by OpenWhisk's labels (none: one on our own) is worth its comparisons.
+def _tells(needs: frozenset[Label], view: View, policy: Policy) -> bool:
+    """Whether a term that *needs* one of these labels on some pod is worth its comparisons."""
+    return not needs or not _crowded(view) or not carried(view, policy).isdisjoint(needs)
 
-    Where many pods run it has to tell of one of them.
+
+def carried(view: View, policy: Policy) -> frozenset[Label]:
+    """Return what tells of functions on pods whose own label does not name one in full.
+
+    OpenWhisk's labels do on pods without one's own, as pods started ahead of any function are, or those from before
+    one's own were written; one's own label of a bare action does on pods whose OpenWhisk namespace was not known. A
+    term on labels that no pod carries tells nothing, and a scheduler compares it with every pod.
     """
-    return not actions or not _crowded(view) or not carried_alone(view, policy).isdisjoint(actions)
+    action, own = policy.function_labels[1], policy.own("function")
+    return view.memo.once(
+        ("carried", action, own),
+        lambda: view.standing.told_by(("function", action, own), lambda labels: _told_by(labels, action, own)),
+    )
 
 
-def carried_alone(view: View, policy: Policy) -> frozenset[str]:
-    """Return the actions that OpenWhisk's labels name on pods without one's own label, as pods started ahead of any
-    function are, or those from before one's own were written.
-
-    A term on labels that no pod carries tells nothing, and a scheduler compares it with every pod.
-    """
-    keys = policy.function_labels[1], policy.own("function")
-    return view.memo.once(("carried alone", *keys), lambda: view.standing.values_without(*keys))
+def _told_by(labels: Labels, action: str, own: str) -> Label | None:
+    mine = labels.get(own)
+    if mine is None:
+        return (action, labels[action]) if action in labels else None
+    return None if hashed(mine) else (own, mine)
 
 
 def _reasons(view: View, known: Known) -> tuple[Reason, ...]:
@@ -130,14 +140,20 @@ def _known(request: Request, view: View, policy: Policy) -> Known:
     wished = _wishes(request, view, shown, policy)
     weighed = found.cost * weight * _runs(view, found, request.function)
     weighed[suffers][found.other[suffers] == request.function] *= 2.0  # of two pods of one kind each slows the other
-    wishes = tuple(each.rendered for each in wished)
-    return Known(found, weighed, tuple(shown), wishes, tuple(_actions(each, policy) for each in wished))
+    wishes, needs = tuple(each.rendered for each, _ in wished), tuple(needed for _, needed in wished)
+    return Known(found, weighed, tuple(shown), wishes, needs)
 
 
-def _actions(term: PodTerm, policy: Policy) -> frozenset[str]:
-    """Return the actions that *term* knows by OpenWhisk's labels, none where it goes by one's own."""
-    key = policy.function_labels[1]
-    return frozenset(value for each in term.expressions if each.key == key for value in each.values)
+def _needs(term: PodTerm, bare: tuple[str, ...], policy: Policy) -> frozenset[Label]:
+    """Return the labels by which *term* knows pods without a full name of one's own, *bare* names among them.
+
+    None where it goes by full names, or where a bare one stands hashed on pods, as full ones do.
+    """
+    action, own = policy.function_labels[1], policy.own("function")
+    for each in term.expressions:
+        if each.key == action or (each.key == own and each.values == bare and not any(map(hashed, bare))):
+            return frozenset((each.key, value) for value in each.values)
+    return frozenset()
 
 
 def _runs(view: View, found: Sides, function: int) -> Scores:
@@ -225,25 +241,24 @@ def _domains_with(view: View, functions: Rows, topology_key: str) -> Mask:
 
 def _wishes(
     request: Request, view: View, sure: Sequence[tuple[int, float, int]], policy: Policy
-) -> tuple[PodTerm, ...]:
-    """Prefer to stay away from each function by the cost of both directions, in steps of 50 of 100.
+) -> tuple[tuple[PodTerm, frozenset[Label]], ...]:
+    """Prefer to stay away from each function by the cost of both directions, in steps of 50 of 100; with `_needs`.
 
     Finer steps are more terms, each of which a scheduler compares with every pod that runs; where many run, the mean
     cost is the weight of all.
     """
+    crowded = _crowded(view)
     cost: dict[int, float] = {}
     for _, each, other in sure:
         cost[other] = cost.get(other, 0.0) + each
-    if cost and _crowded(view):
+    if cost and crowded:
         cost = dict.fromkeys(cost, sum(cost.values()) / len(cost))
     steps: dict[int, list[str]] = {}
     for other, each in cost.items():
         steps.setdefault(int(min(max(np.ceil(each * 2.0), 1.0), 2.0)) * 50, []).append(view.functions.names[other])
-    across = request.namespace in policy.across
+    across, known = request.namespace in policy.across, view.functions.index.__contains__
     return tuple(
-        term
-        for weight in sorted(steps, reverse=True)
-        for term in against(
-            steps[weight], policy, weight=weight, across=across, known=view.functions.index.__contains__
-        )
+        (term, _needs(term, bare_values(names), policy))
+        for weight, names in sorted(steps.items(), reverse=True)
+        for term in against(names, policy, weight=weight, across=across, known=known, apart=crowded)
     )

@@ -27,6 +27,12 @@ def own_values(functions: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({label_value(name) for each in functions for name in (each, action_of(each))}))
 
 
+def bare_values(functions: Iterable[str]) -> tuple[str, ...]:
+    """Return those of `own_values` that only pods of unknown namespaces have."""
+    named = set(functions)
+    return tuple(sorted({label_value(action_of(each)) for each in named} - {label_value(each) for each in named}))
+
+
 def against(
     functions: Iterable[str],
     policy: Policy,
@@ -35,18 +41,21 @@ def against(
     across: bool,
     where: tuple[Expression, ...] = (),
     known: Callable[[str], bool],
+    apart: bool = False,
 ) -> tuple[PodTerm, ...]:
     """Return anti-affinity to pods of *functions*; *where* narrows it to pods that also carry other own labels.
 
-    *known* says whether there is a function of that name.
+    *known* says whether there is a function of that name. Bare names of actions are *apart* in a term of their own,
+    where it may be left out.
     """
     named = sorted(set(functions))
     if not named:
         return ()
-    key = policy.own("function")
-    own = PodTerm(True, (Expression(key, "In", own_values(named)), *where), policy.topology_key, weight, across)
+    key, bare = policy.own("function"), bare_values(named) if apart else ()
+    mine = tuple(each for each in own_values(named) if each not in bare)
+    selected = [(Expression(key, "In", values), *where) for values in (mine, bare) if values]
     others = _initialised(named, policy, None if weight is None else known)
-    return (own, *(PodTerm(True, each, policy.topology_key, weight, across) for each in others))
+    return tuple(PodTerm(True, each, policy.topology_key, weight, across) for each in (*selected, *others))
 
 
 def toward(

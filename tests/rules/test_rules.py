@@ -10,9 +10,10 @@ import pytest
 from msgspec import structs
 
 from pipeline.records import Taint
-from rules.affinity.interference import carried_alone
+from rules.affinity.interference import carried
 from rules.affinity.speed import hardware
 from rules.changes import Changes, updated
+from rules.labels import label_value
 from rules.policy import Policy
 from rules.scoring import CRITERIA, graded
 from tests.support import scheduling
@@ -455,12 +456,42 @@ def test_beside_a_strict_rule_too_terms_are_on_labels_that_pods_carry(labels, ke
     assert {first["key"] for first, *_ in terms} == keys
 
 
+_LONG = "a" * 64  # no label's value, so its label is hashed
+
+
+@pytest.mark.parametrize(
+    ("nodes", "action", "own", "bare"),
+    [
+        (250, "dear", "guest/dear", True),
+        (251, "dear", "guest/dear", False),
+        (251, "dear", "dear", True),
+        (251, "dear", "other", False),
+        (251, _LONG, f"guest/{_LONG}", True),
+    ],
+)
+def test_on_many_nodes_a_term_names_a_bare_action_only_where_a_pod_carries_it(nodes, action, own, bare):
+    """A pod of unknown namespace carries the bare action as its label; that of a hashed one is not told apart."""
+    function = f"guest/{action}"
+    world = World(
+        [node(f"N{number}") for number in range(nodes)],
+        pods=[structs.replace(running(function, "N0"), labels={"colocation.internal/function": label_value(own)})],
+        slowdowns={("guest/hello", function): {"slowdown": 0.9, "probability": 1.0}},
+    )
+    told = set()
+    for term in anti(world.advise(pod("guest/hello")), PREFERRED):
+        for each in term["podAffinityTerm"]["labelSelector"]["matchExpressions"]:
+            if each["key"].endswith("/function") and each["operator"] == "In":
+                told |= set(each["values"])
+    assert label_value(function) in told
+    assert (label_value(action) in told) is bare
+
+
 def test_labels_of_pods_that_are_gone_are_carried_by_none():
     bare = [running("dear", "A", number) for number in range(2)]
     view = World([node("A")], pods=bare, known=("dear",)).view()
-    assert carried_alone(view, Policy()) == {"dear"}
-    assert carried_alone(updated(view, NOW, Changes(gone=(bare[0],))), Policy()) == {"dear"}
-    assert carried_alone(updated(view, NOW, Changes(gone=tuple(bare))), Policy()) == frozenset()
+    assert carried(view, Policy()) == {("openwhisk/action", "dear")}
+    assert carried(updated(view, NOW, Changes(gone=(bare[0],))), Policy()) == {("openwhisk/action", "dear")}
+    assert carried(updated(view, NOW, Changes(gone=tuple(bare))), Policy()) == frozenset()
 
 
 def test_an_unknown_function_beside_the_least_of_others():
