@@ -1,0 +1,41 @@
+"""The command that runs benchmarks: what one misses or breaks on is told, and the others run all the same."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.figures import Figure
+
+
+def _fails(scale: float) -> list[Figure]:
+    raise AssertionError("3 rows, not 4")
+
+
+@pytest.fixture
+def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three benchmarks: one breaks, one meets its goal, one misses it."""
+    runs = {
+        "breaks": _fails,
+        "meets": lambda scale: [Figure("speed", 2.0 * scale, "/s", goal=">= 1", met=True)],
+        "misses": lambda scale: [Figure("memory", 9.0 * scale, "MB", goal="<= 5", met=False)],
+    }
+    for name, run in runs.items():
+        monkeypatch.setitem(sys.modules, f"benchmarks.{name}", SimpleNamespace(run=run))
+    monkeypatch.setattr(command, "BENCHMARKS", tuple(runs))
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_after_one_that_breaks_the_others_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--all"]) == 1
+    printed = capsys.readouterr().out
+    assert "3 rows, not 4" in printed
+    assert "| speed | 2 /s |" in printed
+    assert printed.endswith("\nmissed: memory\n\nbroken: breaks\n")
+
+
+@pytest.mark.usefixtures("benchmarks")
+@pytest.mark.parametrize(("name", "code"), [("meets", 0), ("misses", 1), ("breaks", 1)])
+def test_a_goal_that_is_missed_and_a_benchmark_that_breaks_fail_the_command(name: str, code: int) -> None:
+    assert command.main([name]) == code
