@@ -16,7 +16,7 @@ import pyarrow as pa
 from featurestore.company import of_nodes
 from featurestore.snapshot import Snapshot
 from pipeline.records import Node, Pod, Workflow
-from rules import tables
+from rules import knowledge, tables
 from rules.bases import Bases
 from rules.functions import CompanyMedians, Functions, Latencies, Pairs, Rows, with_unlearned
 from rules.hosts.podrules import HostRules
@@ -119,8 +119,8 @@ def learn(
     """
     found = tables.of_cluster(snapshot, cluster)
     workflows = _workflows(found["workflows"])
-    known = tables.function_names(found)
-    functions = tables.functions(found["functions"], known, workflows.values())
+    known = knowledge.function_names(found)
+    functions = knowledge.functions(found["functions"], known, workflows.values())
     owners = Owners(functions.mangled, functions.names, function_labels, label_prefix, overwritten)
     found["placements"] = tables.owned(found["placements"], owners.labelled)
     return Learned(
@@ -128,7 +128,7 @@ def learn(
         version=snapshot.version,
         created=snapshot.created,
         functions=functions,
-        pairs=tables.pairs(found["pairs"], functions.index),
+        pairs=knowledge.pairs(found["pairs"], functions.index),
         workflows=workflows,
         owners=owners,
         tables=found,
@@ -165,8 +165,8 @@ def view_of(
     busyness = tables.busyness(learned.tables["busyness"], laid.index, learned.functions.index)
     held = seen.held(len(laid))
     running = seen.running(len(laid), len(functions), busyness)
-    medians = tables.company(learned.tables["company"], learned.functions.index, laid)
-    latencies = tables.latencies(learned.tables["latencies"], learned.functions.index, laid)
+    medians = knowledge.company(learned.tables["company"], learned.functions.index, laid)
+    latencies = knowledge.latencies(learned.tables["latencies"], learned.functions.index, laid)
     return View(
         cluster=learned.cluster,
         version=learned.version,
@@ -178,10 +178,10 @@ def view_of(
         held=held,
         running=running,
         busyness=busyness,
-        pairs=tables.typed(learned.pairs, laid.types),
+        pairs=knowledge.typed(learned.pairs, laid.types),
         latencies=latencies,
         medians=medians,
-        bases=tables.bases(learned.tables["base_times"], latencies, learned.functions.index, laid),
+        bases=knowledge.bases(learned.tables["base_times"], latencies, learned.functions.index, laid),
         company=company_now(running, functions, medians, len(laid)),
         workflows=learned.workflows,
         services=services,
