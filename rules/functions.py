@@ -267,12 +267,13 @@ def with_unlearned(functions: Functions, names: Iterable[str], workflows: Iterab
     )
 
 
-_IMPORTANCE: Final = {"high": HIGH, "medium": MEDIUM, "low": LOW}
+#: What importance is said with.
+IMPORTANCE: Final = {"high": HIGH, "medium": MEDIUM, "low": LOW}
 
 
 def importance(level: str) -> int:
     """Return 3, 2 or 1 for high, medium or low in any case; absent or unknown is medium."""
-    return _IMPORTANCE.get(level.lower(), MEDIUM)
+    return IMPORTANCE.get(level.lower(), MEDIUM)
 
 
 NEVER: Final = int(np.iinfo(np.int64).min)

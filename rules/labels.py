@@ -22,6 +22,15 @@ def legal_key(key: str) -> bool:
     )
 
 
+#: So many characters of what somebody wrote are shown in a sentence.
+_SHOWN = 80
+
+
+def short(text: str) -> str:
+    """Return *text* in quotes, as it is shown in a sentence: cut where it is long."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
 def label_value(name: str) -> str:
     """Return the label value for *name*: itself where legal, else ``h-`` and 40 hex digits of its SHA-256."""
     if name and legal_value(name):

@@ -42,8 +42,8 @@ class Recommendation:
     *affinity* is the whole merged affinity of the pod (in mode observe: what it would have become), *patch* the JSON
     Patch (RFC 6902) that makes it so, empty in mode observe. *outcome* is ``patched``, ``unchanged`` or
     ``left_alone``; *cause* is a short word where less than everything was advised: why the pod was left alone,
-    ``stale``, ``other_cluster``, ``unsatisfiable``, ``hpa_conflict``. *left_out* names the rules that missed their
-    deadline or failed.
+    ``stale``, ``other_cluster``, ``unsatisfiable``, ``hpa_conflict``, ``unknown_value``. *left_out* names the
+    rules that missed their deadline or failed.
     """
 
     decision: str
@@ -220,9 +220,18 @@ def answer(
         patch=patch,
         top=top,
         outcome="patched" if patch else "unchanged",
-        cause="stale" if old else "other_cluster" if request.elsewhere else "" if satisfiable else "unsatisfiable",
+        cause=_cause(request, satisfiable=satisfiable, old=old),
         left_out=asked.left_out,
     )
+
+
+def _cause(request: Request, *, satisfiable: bool, old: bool) -> str:
+    """Return in a word why less than everything was advised, "" where all was."""
+    if old or request.elsewhere:
+        return "stale" if old else "other_cluster"
+    if not satisfiable:
+        return "unsatisfiable"
+    return "unknown_value" if request.misread else ""
 
 
 def _resolved(

@@ -24,6 +24,8 @@ def remarks(request: Request, view: View, combined: Combined, stale: bool) -> It
         yield Reason("unlabelled", said)
     if request.workflow_missing:
         yield Reason("identity", f"workflow {request.workflow} is not known here")
+    for said in request.misread:
+        yield Reason("unknown_value", said)
     if request.mode == "observe":
         yield Reason("mode", "observe: the pod is not changed, this is what would have been advised")
     if request.elsewhere:

@@ -13,6 +13,7 @@ from rules.functions import HIGH, LEVELS, MEDIUM, RESOURCES, importance
 from rules.hosts.podrules import PodRules, of_pod
 from rules.identity import Identity, identify
 from rules.labels import label_value
+from rules.misread import misread, stated_importance
 from rules.owners import ITSELF, PROGRAM, prewarm
 from rules.policy import Mode, Policy
 from rules.view import View
@@ -73,9 +74,10 @@ class Request:
     -1 where it has no record, *function_name* its name, "" unknown. *importance* is 3, 2 or 1. *needs* and *wishes*
     are the workflow's extra resources. *profile* holds the declared level (0..2) by resource. *elsewhere* names the
     other cluster that the workflow is meant for, *left_alone* why the pod gets no rules at all. *beside*, *apart* and
-    *spread* are its own required rules about other pods. Without *labelled* it gets none of one's own labels. *hpa*
-    is what intents ask of it; *pod* and *requests* are then what they make of it. *hosts* is what it gets as a
-    PE of a stream job, *disks* the volumes that it mounts, where disks are looked at.
+    *spread* are its own required rules about other pods. Without *labelled* it gets none of one's own labels.
+    *misread* has a sentence for each stated value that says nothing. *hpa* is what intents ask of it; *pod* and
+    *requests* are then what they make of it. *hosts* is what it gets as a PE of a stream job, *disks* the volumes
+    that it mounts, where disks are looked at.
     """
 
     pod: Mapping[str, Any]
@@ -105,6 +107,7 @@ class Request:
     apart: tuple[PodSelection, ...] = ()
     spread: tuple[Spread, ...] = ()
     labelled: bool = True
+    misread: tuple[str, ...] = ()
     hpa: Asked | None = None
     hosts: PodRules | None = None
     disks: Volumes | None = None
@@ -169,6 +172,7 @@ def from_pod(
         apart=_within(record.apart, record.namespace, namespace),
         spread=record.spread,
         elsewhere=elsewhere,
+        misread=tuple(misread(record.annotations, workflow, action, policy)),
         hosts=placed,
         **(_demands(workflow, action, identity) if workflow and action else {}),
     )
@@ -198,10 +202,9 @@ def _demands(workflow: Workflow, action: Action, identity: Identity) -> dict[str
     """Return what *action* of *workflow* states; importance and goal may stand on the whole workflow."""
     whole = {key.lower(): value for key, value in workflow.annotations.items()}
     goal = action.optimization_goal or str(whole.get("optimizationgoal") or "")
-    level = action.importance or str(whole.get("importance") or "")
     return {
         "goal": goal.lower(),
-        "importance": importance(level),
+        "importance": importance(stated_importance(workflow, action)),
         "needs": action.extra_resources,
         "wishes": action.preferred_resources,
         "profile": _profile(action.performance_profile),

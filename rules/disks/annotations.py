@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Final, Literal
 
 from pipeline.errors import BadInput
+from rules.labels import short
 
 _AFFINITY: Final = "affinity.volumes.csi-baremetal.dell.com/"
 _ANTI: Final = "antiaffinity.volumes.csi-baremetal.dell.com/"
@@ -16,9 +17,8 @@ TOLERATIONS: Final = _AFFINITY + "tolerations"
 ANTI_TYPES: Final = _ANTI + "types"
 ANTI_LABELS: Final = _ANTI + "labels"
 
-#: One annotation says no more than so many things, and so many characters of one are shown in an error.
+#: One annotation says no more than so many things.
 _TOKENS: Final = 1000
-_SHOWN: Final = 80
 
 #: How strongly something is asked for; "" not at all.
 Strength = Literal["", "required", "preferred"]
@@ -131,7 +131,7 @@ def _types(annotations: Mapping[str, str], key: str) -> dict[str, Strength]:
             name, suffix = "dedicated", "required"
         if name not in known or suffix not in ("required", "preferred"):
             accepted = ", ".join(f"{each}-required|preferred" for each in known)
-            raise BadInput(f"annotation {key}: unsupported {said} type {_short(token)}; there are {accepted}")
+            raise BadInput(f"annotation {key}: unsupported {said} type {short(token)}; there are {accepted}")
         found[name] = _stronger(found[name], "required" if suffix == "required" else "preferred")
     return found
 
@@ -139,7 +139,7 @@ def _types(annotations: Mapping[str, str], key: str) -> dict[str, Strength]:
 def _switch(annotations: Mapping[str, str]) -> Strength:
     given = annotations.get(DEDICATED, "false").strip()
     if given not in _SWITCH:
-        raise BadInput(f"annotation {DEDICATED}: {_short(given)} is none of true, false, required, preferred")
+        raise BadInput(f"annotation {DEDICATED}: {short(given)} is none of true, false, required, preferred")
     return _SWITCH[given]
 
 
@@ -155,10 +155,6 @@ def _tokens(annotations: Mapping[str, str], key: str) -> tuple[str, ...]:
     return found
 
 
-def _short(token: str) -> str:
-    return repr(token if len(token) <= _SHOWN else f"{token[:_SHOWN]}...")
-
-
 def _label(token: str, own: str) -> PodLabel:
     """Read ``key[=value][:namespace]``: the last colon stands before the namespace, the first = before the value."""
     label, colon, namespace = token.rpartition(":")
@@ -172,7 +168,7 @@ def _label(token: str, own: str) -> PodLabel:
         and (not value or _NAME.fullmatch(value))
     )
     if not legal:
-        raise BadInput(f"annotation {ANTI_LABELS}: bad label entry {_short(token)}; wanted key[=value][:namespace]")
+        raise BadInput(f"annotation {ANTI_LABELS}: bad label entry {short(token)}; wanted key[=value][:namespace]")
     if not _NAMESPACE.fullmatch(namespace):
-        raise BadInput(f"annotation {ANTI_LABELS}: bad namespace {_short(namespace)} in {_short(token)}")
+        raise BadInput(f"annotation {ANTI_LABELS}: bad namespace {short(namespace)} in {short(token)}")
     return PodLabel(key, value if equals else None, namespace)

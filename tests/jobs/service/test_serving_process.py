@@ -110,6 +110,18 @@ def test_a_pod_that_cannot_be_read_is_admitted_and_counted(client: httpx.Client)
     assert 'colocation_webhook_errors_total{cause="bad_input"} 1.0' in client.get("/metrics").text
 
 
+def test_a_mistyped_mode_is_counted_and_kept_with_the_decision(client: httpx.Client, tmp_path: Path) -> None:
+    pod = _pod()
+    pod["metadata"]["annotations"] = {"colocation.internal/mode": "requrie"}
+    assert _mutated(client, pod) != pod
+    counted = 'colocation_decisions_total{mode="prefer",outcome="patched",reason="unknown_value"} 1.0'
+    assert counted in client.get("/metrics").text
+    [row] = client.get("/v1/decisions").json()["items"]
+    reasons = client.get(f"/v1/decisions/{row['decision']}").json()["document"]["reasons"]
+    [said] = [each["sentence"] for each in reasons if each["rule"] == "unknown_value"]
+    assert "'requrie' is none of observe, prefer, require" in said
+
+
 def test_observing_decides_and_records_but_changes_nothing(tmp_path: Path) -> None:
     _publish(tmp_path)
     process = Process(_settings(tmp_path, mode="observe"), None, 0)

@@ -1,0 +1,64 @@
+"""Words that a pod and its workflow state are told where they are none of those that there are."""
+
+import pytest
+
+from tests.support.worlds import World, flow, node, of_workflow, pod
+
+MODE = "colocation.internal/mode"
+
+
+def advised(manifest, mode="prefer", **given):
+    return World([node("A"), node("B")], **given).advise(manifest, mode)
+
+
+def told(answer):
+    return [reason.sentence for reason in answer.reasons if reason.rule == "unknown_value"]
+
+
+@pytest.mark.parametrize("mode", ["requrie", "Require", " require", ""])
+def test_a_mode_that_is_none_is_told_with_the_annotation_and_the_modes(mode):
+    answer = advised(pod("guest/hello", annotations={MODE: mode}))
+    assert told(answer) == [f"annotation {MODE}: {mode!r} is none of observe, prefer, require: it changes nothing"]
+    assert (answer.mode, answer.outcome, answer.cause) == ("prefer", "patched", "unknown_value")
+
+
+@pytest.mark.parametrize("mode", ["observe", "prefer", "require"])
+def test_a_mode_is_not(mode):
+    answer = advised(pod("guest/hello", annotations={MODE: mode}))
+    assert (answer.mode, told(answer), answer.cause) == (mode, [], "")
+
+
+def test_a_pod_that_is_only_observed_says_so_too():
+    answer = advised(pod("guest/hello", annotations={MODE: "prefered"}), mode="observe")
+    assert (answer.mode, answer.patch, answer.cause) == ("observe", (), "unknown_value")
+    assert len(told(answer)) == 1
+
+
+def test_the_key_has_the_prefix_that_is_configured():
+    manifest = pod("guest/hello", annotations={MODE: "requrie", "example.org/mode": "x"})
+    [sentence] = told(World([node("A")]).advise(manifest, label_prefix="example.org"))
+    assert sentence.startswith("annotation example.org/mode: 'x' is none of")
+
+
+def test_only_the_beginning_of_a_long_value_is_shown():
+    [sentence] = told(advised(pod("guest/hello", annotations={MODE: "r" * 100_000})))
+    assert "'" + "r" * 80 + "...'" in sentence
+    assert len(sentence) < 250
+
+
+def test_an_importance_that_is_none_is_told_wherever_it_stands():
+    action = {"name": "hello", "annotations": {"importance": "Hihg"}}
+    answer = advised(of_workflow("hello"), workflows=[flow(action)])
+    assert told(answer) == ["workflow w: importance 'hihg' is none of high, medium, low: taken for medium"]
+    assert answer.cause == "unknown_value"
+    [sentence] = told(advised(of_workflow("hello"), workflows=[flow({"name": "hello"}, importance="urgent")]))
+    assert sentence.startswith("workflow w: importance 'urgent' is none of")
+    # what its action says itself counts alone
+    good = {"name": "hello", "annotations": {"importance": "HIGH"}}
+    assert told(advised(of_workflow("hello"), workflows=[flow(good, importance="urgent")])) == []
+
+
+def test_what_weighs_more_is_the_cause():
+    manifest = pod("guest/hello", annotations={MODE: "requrie"}, requests={"cpu": "1000"})
+    answer = advised(manifest)
+    assert (answer.cause, len(told(answer))) == ("unsatisfiable", 1)
