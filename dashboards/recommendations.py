@@ -56,8 +56,10 @@ def recommendations() -> Dashboard:
                 for quantile in (0.5, 0.95, 0.99)), unit="s"),
         lines("Reviews a second", "All that were answered.",
               Query(f"sum(rate(colocation_webhook_duration_seconds_count{_RATE}))", "reviews")),
-        lines("Errors by cause", "Reviews that were admitted unchanged after an error, a second.",
-              Query(f"sum by (cause) (rate(colocation_webhook_errors_total{_RATE}))", "{{cause}}")),
+        lines("Errors by cause", "Reviews that were admitted unchanged after an error, and requests that held none"
+              " (rejected), a second.",
+              Query(f"sum by (cause) (rate(colocation_webhook_errors_total{_RATE}))", "{{cause}}"),
+              Query(f"sum by (cause) (rate(colocation_webhook_rejected_total{_RATE}))", "rejected: {{cause}}")),
         lines("Rules left out", "Answers without a rule that was late or failed, a second.",
               Query(f"sum by (rule, cause) (rate(colocation_rules_left_out_total{_RATE}))", "{{rule}} {{cause}}")),
         lines("Requests without the right credentials", "A second.",

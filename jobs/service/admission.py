@@ -41,11 +41,13 @@ class Admission:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["method"] != "POST":
+            self._tally.rejected("method")
             await problem(405, "post an AdmissionReview", {"Allow": "POST"})(scope, receive, send)
             return
         try:
             body = await read(receive)
         except TooLarge as error:
+            self._tally.rejected("too_large")
             await problem(413, str(error))(scope, receive, send)
             return
         started = perf_counter()
@@ -53,6 +55,7 @@ class Admission:
         try:
             answer = self._overloaded(body) if late else self.answer(body)
         except NotAReview as error:
+            self._tally.rejected(error.cause)
             await problem(400, str(error))(scope, receive, send)
             return
         self._tally.took(perf_counter() - started)

@@ -26,9 +26,9 @@ _TURNS = threading.Lock()
 class Tally(msgspec.Struct):
     """Counts since the service was started.
 
-    *decisions* is keyed by (mode, outcome, reason), *errors* by cause, *buckets* has one more entry than `BUCKETS`
-    for what took longer, *seconds* is the sum of the latencies; *left_out* is keyed by (rule, cause), *refusals* by
-    (part, cause).
+    *decisions* is keyed by (mode, outcome, reason), *errors* and *rejections* by cause, *buckets* has one
+    more entry than `BUCKETS` for what took longer, *seconds* is the sum of the latencies; *left_out* is keyed by
+    (rule, cause), *refusals* by (part, cause).
     """
 
     decisions: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
@@ -39,6 +39,7 @@ class Tally(msgspec.Struct):
     unauthorized: int = 0
     left_out: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
     refusals: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    rejections: Counter[str] = msgspec.field(default_factory=Counter)
 
     def decided(self, mode: str, outcome: str, reason: str) -> None:
         """Count one admission decision."""
@@ -47,6 +48,10 @@ class Tally(msgspec.Struct):
     def failed(self, cause: str) -> None:
         """Count one answer that failed open."""
         self.errors[cause] += 1
+
+    def rejected(self, cause: str) -> None:
+        """Count one request to the webhook that held no review, and was answered with an error."""
+        self.rejections[cause] += 1
 
     def without(self, rule: str, cause: str) -> None:
         """Count one answer that a rule was left out of."""
@@ -80,6 +85,7 @@ class _Written(msgspec.Struct):
     unauthorized: int
     left_out: list[tuple[str, str, int]] = []
     refusals: list[tuple[str, str, int]] = []
+    rejections: dict[str, int] = {}
 
 
 _decoder = msgspec.json.Decoder(_Written)
@@ -96,6 +102,7 @@ def write(tally: Tally, path: Path) -> None:
         tally.unauthorized,
         [(*key, count) for key, count in list(tally.left_out.items())],
         [(*key, count) for key, count in list(tally.refusals.items())],
+        dict(tally.rejections),
     )
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     aside.write_bytes(msgspec.json.encode(written))
@@ -119,6 +126,7 @@ def read(path: Path) -> Tally:
         written.unauthorized,
         Counter({(rule, cause): count for rule, cause, count in written.left_out}),
         Counter({(part, cause): count for part, cause, count in written.refusals}),
+        Counter(written.rejections),
     )
 
 
@@ -134,4 +142,5 @@ def total(tallies: Iterable[Tally]) -> Tally:
         whole.unauthorized += tally.unauthorized
         whole.left_out.update(dict(tally.left_out))
         whole.refusals.update(dict(tally.refusals))
+        whole.rejections.update(dict(tally.rejections))
     return whole

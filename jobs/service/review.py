@@ -77,7 +77,11 @@ class _Skeleton(msgspec.Struct, rename="camel"):
 
 
 class NotAReview(ValueError):
-    """A body that is no AdmissionReview v1 with a uid; the message says why."""
+    """A body that is no AdmissionReview v1 with a uid; the message says why, *cause* in a word."""
+
+    def __init__(self, message: str, cause: str = "not_a_review") -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 _review = msgspec.json.Decoder(AdmissionReview)
@@ -98,10 +102,21 @@ def uid_of(body: bytes) -> str:
     try:
         skeleton = _skeleton.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise NotAReview(f"not an {KIND}: {error}") from None
+        raise NotAReview(f"not an {KIND}: {error}", _cause(body, error)) from None
     if skeleton.api_version != API_VERSION or skeleton.kind != KIND:
         raise NotAReview(f"expected {KIND} {API_VERSION}, got {skeleton.kind} {skeleton.api_version}")
     return skeleton.request.uid
+
+
+def _cause(body: bytes, error: Exception) -> str:
+    if not body:  # or a client that went away
+        return "empty"
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return "not_utf8"
+    other = isinstance(error, (msgspec.ValidationError, RecursionError))
+    return "not_a_review" if other else "not_json"
 
 
 def allow(uid: str, patch: bytes = b"", warnings: tuple[str, ...] = ()) -> bytes:

@@ -23,7 +23,7 @@ SHOWS = {
                      "model_stated_probability_ratio"},
     "functions": {"function_class_info", "function_cpu_used_cores", "function_latency_seconds"},
     "recommendations": {"decisions_total", "decided_pods", "decided_latency_ratio",
-                        "webhook_duration_seconds_bucket", "webhook_errors_total"},
+                        "webhook_duration_seconds_bucket", "webhook_errors_total", "webhook_rejected_total"},
     "requirements": {"refusals_total"},
     "disks": {"drives", "disk_free_bytes", "drive_busy_ratio"},
     "regions": {"region_average_drain_time_milliseconds", "region_average_reset_time_milliseconds",

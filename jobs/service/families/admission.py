@@ -1,4 +1,4 @@
-"""The webhook: decisions by mode, outcome and reason, latency, and what failed open, by cause."""
+"""The webhook: decisions by mode, outcome and reason, latency, and what failed open or held no review, by cause."""
 
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
@@ -16,6 +16,14 @@ def admission(tally: Tally) -> Iterator[Metric]:
     )
     for cause, count in sorted(tally.errors.items()):
         errors.add_metric((cause,), count)
+    rejected = CounterMetricFamily(
+        "colocation_webhook_rejected",
+        "Requests to the webhook that held no review, answered with an error (empty, not_utf8, not_json,"
+        " not_a_review, too_large, method)",
+        labels=("cause",),
+    )
+    for cause, count in sorted(tally.rejections.items()):
+        rejected.add_metric((cause,), count)
     latency = HistogramMetricFamily("colocation_webhook_duration_seconds", "Time to answer a review")
     bounds = [*(str(bound) for bound in BUCKETS), "+Inf"]
     latency.add_metric((), list(zip(bounds, accumulate(tally.buckets), strict=True)), tally.seconds)
@@ -28,7 +36,7 @@ def admission(tally: Tally) -> Iterator[Metric]:
     )
     for (rule, cause), count in sorted(tally.left_out.items()):
         left_out.add_metric((rule, cause), count)
-    yield from (decisions(tally.decisions), errors, latency, dropped, refused, left_out)
+    yield from (decisions(tally.decisions), errors, rejected, latency, dropped, refused, left_out)
 
 
 def decisions(counts: Mapping[tuple[str, str, str], int]) -> Metric:

@@ -120,22 +120,27 @@ def test_a_review_with_an_odd_field_is_allowed_by_its_uid(client: httpx.Client, 
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "cause"),
     [
-        b"",
-        b"not json",
-        b"[]",
-        b"{}",
-        b"<html></html>",
-        b"\xff\xfe",
-        encoded(review(uid="?")).replace(b"?", b"\xff\xfe"),
-        b"[" * 100_000,
-        encoded({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"kind": "Pod"}}),
-        encoded({**review(), "apiVersion": "admission.k8s.io/v1beta1"}),
-        encoded({**review(), "kind": "Pod"}),
+        (b"", "empty"),
+        (b"not json", "not_json"),
+        (b"[]", "not_a_review"),
+        (b"{}", "not_a_review"),
+        (b"<html></html>", "not_json"),
+        (b"\xff\xfe", "not_utf8"),
+        (encoded(review(uid="?")).replace(b"?", b"\xff\xfe"), "not_utf8"),
+        (b"[" * 100_000, "not_a_review"),
+        (
+            encoded({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"kind": "Pod"}}),
+            "not_a_review",
+        ),
+        (encoded({**review(), "apiVersion": "admission.k8s.io/v1beta1"}), "not_a_review"),
+        (encoded({**review(), "kind": "Pod"}), "not_a_review"),
     ],
 )
-def test_what_is_no_review_is_a_problem_document(client: httpx.Client, fakes: Fakes, body: bytes) -> None:
+def test_what_is_no_review_is_a_problem_document_and_counted(
+    client: httpx.Client, fakes: Fakes, body: bytes, cause: str
+) -> None:
     answer = client.post("/mutate", content=body)
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
@@ -144,17 +149,21 @@ def test_what_is_no_review_is_a_problem_document(client: httpx.Client, fakes: Fa
     assert problem["title"] == "Bad Request"
     assert "AdmissionReview" in problem["detail"]
     assert not fakes.asked
+    assert (dict(fakes.tally.rejections), dict(fakes.tally.errors)) == ({cause: 1}, {})
+    assert f'colocation_webhook_rejected_total{{cause="{cause}"}} 1.0' in client.get("/metrics").text
 
 
-def test_a_body_beyond_the_limit_is_refused(client: httpx.Client) -> None:
+def test_a_body_beyond_the_limit_is_refused(client: httpx.Client, fakes: Fakes) -> None:
     answer = client.post("/mutate", content=b" " * (8 * 1024 * 1024 + 1))
     assert (answer.status_code, answer.json()["status"]) == (413, 413)
+    assert fakes.tally.rejections == {"too_large": 1}
 
 
-def test_only_post_is_accepted(client: httpx.Client) -> None:
+def test_only_post_is_accepted(client: httpx.Client, fakes: Fakes) -> None:
     answer = client.get("/mutate")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "POST"
+    assert fakes.tally.rejections == {"method": 1}
     assert answer.headers["content-type"] == "application/problem+json"
 
 

@@ -178,16 +178,19 @@ def test_any_process_answers_for_all_and_a_new_one_goes_on_counting(tmp_path: Pa
         other.took(0.004)
     other.lost(5)
     other.without("fastest", "deadline")
+    other.rejected("not_json")
     counts.write(other, tmp_path / "serving-1.json")
     metrics = _metrics(tmp_path)
     metrics._tally.decided("prefer", "patched", "none")
     metrics._tally.took(9.0)
     metrics._tally.without("fastest", "deadline")
+    metrics._tally.rejected("not_json")
     metrics.publish()
     found = _samples(metrics.page())
     assert found[key("decisions_total", mode="prefer", outcome="patched", reason="none")] == 4
     assert found[key("decisions_dropped_total")] == 5
     assert found[key("rules_left_out_total", rule="fastest", cause="deadline")] == 2
+    assert found[key("webhook_rejected_total", cause="not_json")] == 2
     assert found[key("webhook_duration_seconds_bucket", le="0.005")] == 3
     assert found[key("webhook_duration_seconds_bucket", le="2.0")] == 3
     assert found[key("webhook_duration_seconds_bucket", le="+Inf")] == 4
