@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pipeline.mangling import mangled
 from pipeline.records import Action, Pod, Workflow
 from rules.functions import action_of
+from rules.labels import LONGEST_FUNCTION, LONGEST_NAME, cut
 from rules.policy import Policy
 from rules.view import View
 
@@ -32,7 +33,7 @@ class Identity:
 
 def identify(pod: Pod, view: View, namespace: str, policy: Policy) -> Identity:
     """Say which function *pod* is, and which action of which workflow."""
-    named = pod.annotations.get("workflow", "")
+    named = cut(pod.annotations.get("workflow", ""), 2 * LONGEST_NAME)
     workflow = _workflow(named, view, namespace)
     functions = view.functions
     label_namespace, label_action = (pod.labels.get(key, "") for key in policy.function_labels)
@@ -110,7 +111,7 @@ def _chosen(
     if len(found) == 1:
         name, number = names[found[0]], found[0]
     else:
-        name, number = otherwise, -1
+        name, number = cut(otherwise, LONGEST_FUNCTION), -1
     if workflow is not None and action is None and name:
         action = next((each for each in workflow.actions if action_of(each.name) == action_of(name)), None)
     several = tuple(names[each] for each in found) if len(found) > 1 else ()

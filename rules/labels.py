@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from typing import Final
 
 #: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 _VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -22,13 +23,24 @@ def legal_key(key: str) -> bool:
     )
 
 
+#: Names in Kubernetes have no more characters; a pod with a longer one is refused after its admission.
+LONGEST_NAME: Final = 253
+#: Namespace, package and action of OpenWhisk have 256 each at most.
+LONGEST_FUNCTION: Final = 1024
+
+
+def cut(text: str, most: int) -> str:
+    """Return *text*, of one longer than *most* characters as many, the last of them dots."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 #: So many characters of what somebody wrote are shown in a sentence.
-_SHOWN = 80
+_SHOWN: Final = 80
 
 
 def short(text: str) -> str:
     """Return *text* in quotes, as it is shown in a sentence: cut where it is long."""
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+    return repr(cut(text, _SHOWN + len("...")))
 
 
 def label_value(name: str) -> str:

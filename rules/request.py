@@ -12,7 +12,7 @@ from rules.disks.volumes import Volumes
 from rules.functions import HIGH, LEVELS, MEDIUM, RESOURCES, importance
 from rules.hosts.podrules import PodRules, of_pod
 from rules.identity import Identity, identify
-from rules.labels import label_value
+from rules.labels import LONGEST_NAME, cut, label_value
 from rules.misread import misread, stated_importance
 from rules.owners import ITSELF, PROGRAM, prewarm
 from rules.policy import Mode, Policy
@@ -154,7 +154,7 @@ def from_pod(
     elsewhere = workflow.cluster if workflow and workflow.cluster not in ("", cluster) else ""
     return Request(
         pod=pod,
-        name=record.name,
+        name=cut(record.name, LONGEST_NAME),
         namespace=namespace,
         cluster=cluster,
         mode=policy.mode_of(namespace, record.annotations.get(policy.own("mode"))),

@@ -14,11 +14,14 @@ from jobs.service.counts import Tally
 from jobs.service.decide import Decide, Keep
 from jobs.service.problems import problem
 from jobs.service.review import AdmissionRequest, NotAReview, allow, decode, uid_of
+from rules.labels import cut
 
 _log = structlog.get_logger(__name__)
 #: A review that waited longer than this for its turn (seconds) is answered at once: the API server waits for two
 #: seconds, and those behind it wait too.
 _LATE: Final = 0.5
+#: So many characters of an error, which may name what stands in the pod, are logged.
+_SAID: Final = 1000
 _JSON = (b"content-type", b"application/json")
 
 
@@ -98,7 +101,7 @@ class Admission:
 
     def _open(self, cause: str, error: Exception, uid: str) -> None:
         self._tally.failed(cause)
-        said = f"{type(error).__name__}: {error}"
+        said = cut(f"{type(error).__name__}: {error}", _SAID)
         _log.error("admitted unchanged after an error", request_id=uid, cause=cause, error=said)
 
 

@@ -30,6 +30,7 @@ from rules.changes import Changes, updated
 from rules.disks.volumes import Volumes
 from rules.hpa import admission
 from rules.hpa.admission import Index
+from rules.labels import LONGEST_NAME, cut
 from rules.policy import Policy
 from rules.recommend import Recommendation, answer, recommend, stale
 from rules.request import Request, from_pod, of_another
@@ -276,7 +277,7 @@ def _kept(
         at=at,
         cluster=cluster,
         namespace=review.namespace,
-        pod=pod,
+        pod=cut(pod, LONGEST_NAME),
         function=function,
         mode=told.mode,
         snapshot=told.snapshot,

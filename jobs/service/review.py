@@ -3,12 +3,17 @@
 The object is kept as raw JSON, so that whoever needs it decodes just what they need.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
+
+
+#: The API server's uids have 36 characters. One names a decision, in memory, logs and the history.
+Uid = Annotated[str, Meta(max_length=128)]
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True, gc=False):
@@ -22,10 +27,10 @@ class GroupVersionKind(msgspec.Struct, frozen=True, gc=False):
 class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     """One request for admission; *object* is null for DELETE."""
 
-    uid: str
+    uid: Uid
     kind: GroupVersionKind
     operation: str = ""
-    namespace: str = ""
+    namespace: Annotated[str, Meta(max_length=253)] = ""
     name: str = ""
     sub_resource: str = ""
     dry_run: bool | None = None
@@ -67,7 +72,7 @@ class AdmissionAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _UidOnly(msgspec.Struct):
-    uid: str
+    uid: Uid
 
 
 class _Skeleton(msgspec.Struct, rename="camel"):

@@ -11,9 +11,11 @@ from pathlib import Path
 import httpx
 import jsonpatch
 import pytest
+from structlog.testing import capture_logs
 
 from jobs.service.decide import Decided
 from jobs.service.review import AdmissionRequest
+from pipeline.errors import BadInput
 from tests.support.service import Fakes, decided, encoded, review, running
 
 
@@ -119,6 +121,29 @@ def test_a_review_with_an_odd_field_is_allowed_by_its_uid(client: httpx.Client, 
     assert dict(fakes.tally.errors) == {"malformed_review": 1}
 
 
+def test_a_uid_of_the_longest_is_answered_and_a_namespace_that_is_none_is_not_looked_at(
+    client: httpx.Client, fakes: Fakes
+) -> None:
+    longest = "u" * 128
+    response = client.post("/mutate", content=encoded(review(uid=longest))).json()["response"]
+    assert (response["uid"], [one.kept.decision for one in fakes.kept]) == (longest, [longest])
+    response = client.post("/mutate", content=encoded(review(namespace="n" * 254))).json()["response"]
+    assert response == {"uid": "u-1", "allowed": True}
+    assert (len(fakes.kept), dict(fakes.tally.errors)) == (1, {"malformed_review": 1})
+
+
+def test_only_the_beginning_of_a_long_error_is_logged(client: httpx.Client, fakes: Fakes) -> None:
+    def wrong(request: AdmissionRequest) -> Decided:
+        raise BadInput("x" * 1_000_000)
+
+    fakes.deciding = wrong
+    with capture_logs() as logs:
+        assert client.post("/mutate", content=encoded(review())).json()["response"]["allowed"]
+    [line] = [each for each in logs if each.get("cause") == "bad_input"]
+    assert len(line["error"]) == 1000
+    assert line["error"].startswith("BadInput: xxx")
+
+
 @pytest.mark.parametrize(
     ("body", "cause"),
     [
@@ -136,6 +161,8 @@ def test_a_review_with_an_odd_field_is_allowed_by_its_uid(client: httpx.Client, 
         ),
         (encoded({**review(), "apiVersion": "admission.k8s.io/v1beta1"}), "not_a_review"),
         (encoded({**review(), "kind": "Pod"}), "not_a_review"),
+        (encoded(review(uid="u" * 129)), "not_a_review"),
+        (encoded(review(uid="u" * 129, namespace=7)), "not_a_review"),
     ],
 )
 def test_what_is_no_review_is_a_problem_document_and_counted(

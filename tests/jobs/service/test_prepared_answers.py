@@ -191,6 +191,23 @@ def test_whatever_the_uid_is_the_answer_and_the_annotation_bear_it(uid):
     assert patched["metadata"]["annotations"][f"{OWN}/decision"] == uid
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_names_of_any_length_are_kept_up_to_what_they_may_have(again):
+    pod = {
+        "metadata": {"name": "p" * 300_000, "labels": {"openwhisk/action": "f" * 300_000}},
+        "spec": {"containers": []},
+    }
+    if again:  # decided by itself then
+        pod["metadata"]["annotations"] = {f"{OWN}/decision": "another"}
+    pod["metadata"].setdefault("annotations", {})["workflow"] = "w" * 300_000
+    desk = Desk(Fixed(WORLD), POLICY, Reservations(), now=lambda: NOW)
+    kept = desk.decide(asked(pod, "ow", 1), NOW, dry_run=False).record()
+    assert (kept.pod, kept.function) == ("p" * 250 + "...", "f" * 1021 + "...")
+    told = json.loads(msgspec.json.encode(kept.document))
+    assert (told["pod"], told["function"]) == (kept.pod, kept.function)
+    assert max(len(reason["sentence"]) for reason in told["reasons"]) < 1100
+
+
 @pytest.mark.parametrize(
     ("name", "cause"), [("wskowdev-invoker-00-3-prewarm-nodejs14", "prewarm"), ("x-inv-0-1-guest-hello", "none")]
 )
