@@ -17,17 +17,21 @@ unexport PYTHONDONTWRITEBYTECODE
 install: $(RUNS)
 
 $(RUNS): pyproject.toml
+	@echo "Setting up .venv, which is done once: Python packages are downloaded and installed, within a minute or two ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(PIP) install --no-compile uv || true
 	$(UV) --editable . || $(PIP) install --no-compile --editable .
 	@touch $@
+	@echo "Set up."
 
 $(CHECKS): $(RUNS)
+	@echo "Adding to .venv, once, what checks need ..."
 	$(UV) --group dev || { $(PIP) install --upgrade "pip>=25.1" && $(PIP) install --no-compile --group dev; }
 	$(UV) --no-deps $(RENDERERS) || $(PIP) install --no-compile --no-deps $(RENDERERS)
 	@touch $@
 
 demo: $(RUNS)
+	@echo "Starting the demo: it speaks after some seconds, the first time after half a minute at most ..."
 	$(BIN)/colocate demo $(ARGS)
 
 lint: $(CHECKS)
