@@ -13,13 +13,14 @@ PATIENCE: Final = 20.0
 
 
 class Turns:
-    """Turns of all processes with this directory of *path*; one that ends gives its turn back.
+    """Turns of all processes with this *path*; one that ends gives its turn back.
 
-    Where the file system knows no locks, there are turns for everybody at once.
+    They hold a lock on a file of its own beside *path*: the directory is locked by exports into it. Where none can be
+    made, or the file system knows no locks, there are turns for everybody at once.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._directory = path.parent
+        self._path = path.with_name(f".{path.name}.turn")
         self._clock = clock
         self._asked: float | None = None
 
@@ -27,7 +28,7 @@ class Turns:
     def turn(self) -> Iterator[bool]:
         """Yield whether it is this process's turn, which it is while the context lasts; never waits."""
         try:
-            held = os.open(self._directory, os.O_RDONLY)
+            held = os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644)
         except OSError:
             yield True
             return

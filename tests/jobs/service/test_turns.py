@@ -1,7 +1,5 @@
 """Processes that serve side by side take up a new snapshot one after another."""
 
-import fcntl
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +8,7 @@ from pathlib import Path
 
 from featurestore.snapshot import Snapshot, empty
 from featurestore.store import published
+from jobs.exporting.alone import alone
 from jobs.service.state import State
 from jobs.service.turns import PATIENCE, Turns
 from tests.support.service import AT, wait_until
@@ -29,13 +28,10 @@ def _version(snapshot: Snapshot, cluster: str, at: object) -> str:
 
 
 @contextmanager
-def somebody_elses_turn(directory: Path) -> Iterator[None]:
-    held = os.open(directory, os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    try:
+def somebody_elses_turn(path: Path) -> Iterator[None]:
+    with Turns(path).turn() as taken:  # locks of one process by two descriptors exclude each other too
+        assert taken
         yield
-    finally:
-        os.close(held)
 
 
 def test_while_another_process_takes_a_snapshot_up_the_former_one_answers_and_the_cluster_is_followed(
@@ -43,7 +39,7 @@ def test_while_another_process_takes_a_snapshot_up_the_former_one_answers_and_th
 ) -> None:
     path, changes = tmp_path / "snapshot", [0]
     published.write(empty(AT, "v1"), path)
-    with somebody_elses_turn(tmp_path):  # the first is taken up at once
+    with somebody_elses_turn(path):  # the first is taken up at once
         state = State(path, "c1", _version, changes=lambda: changes[0])
         state.SHORTEST = 0.0
         state.SHARE = 1000.0
@@ -73,12 +69,19 @@ def test_whoever_hangs_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     now = [0.0]
     turns = Turns(tmp_path / "snapshot", clock=lambda: now[0])
     taken = []
-    with somebody_elses_turn(tmp_path):
+    with somebody_elses_turn(tmp_path / "snapshot"):
         for seconds in (0.0, PATIENCE - 1.0, PATIENCE + 1.0, PATIENCE + 2.0):
             now[0] = seconds
             with turns.turn() as mine:
                 taken.append(mine)
     assert taken == [False, False, True, False]
+
+
+def test_exports_into_the_snapshots_own_directory_and_turns_do_not_hinder_each_other(tmp_path: Path) -> None:
+    with Turns(tmp_path / "snapshot").turn() as mine, alone(tmp_path):
+        assert mine
+    with alone(tmp_path), Turns(tmp_path / "snapshot").turn() as mine:
+        assert mine
 
 
 def test_without_the_directory_everybody_has_a_turn(tmp_path: Path) -> None:
