@@ -16,9 +16,11 @@ def rule(group: str, resources: Iterable[str], verbs: Iterable[str], names: Iter
     return {**found, "resourceNames": list(names)} if names else found
 
 
-#: What answers are made of. The webhook's replicas need no more than that.
-ANSWERING: Final = (rule("", ("namespaces", "nodes", "pods", "services"), _READ),)
-COLLECTING: Final = (*ANSWERING, rule("wp5.physics-faas.eu", ("workflows",), _READ))
+#: What answers are made of. Neither the webhook's replicas nor the writer need more than that.
+ANSWERING: Final = (
+    rule("", ("namespaces", "nodes", "pods", "services"), _READ),
+    rule("wp5.physics-faas.eu", ("workflows",), _READ),
+)
 DISKS: Final = (
     rule(
         "csi-baremetal.dell.com",
@@ -94,7 +96,7 @@ def core(install: Install) -> list[Manifest]:
     return [
         account(NAME, install),
         account(WEBHOOK, install),
-        role(NAME, COLLECTING),
+        role(NAME, ANSWERING),
         binding(NAME, [NAME], install),
         role(WEBHOOK, ANSWERING),
         binding(WEBHOOK, [WEBHOOK], install),

@@ -39,12 +39,10 @@ _CHANGE: Final = ("get", "list", "create", "update", "delete")
 NEEDS: Mapping[str, Need] = {
     "answering": Need(
         lambda settings: True,
-        tuple(Right("", each, _READ) for each in ("namespaces", "nodes", "pods", "services")),
-        "",
-    ),
-    "workflows": Need(
-        lambda settings: settings.replica.writer is None,
-        (Right("wp5.physics-faas.eu", "workflows", _READ),),
+        (
+            *(Right("", each, _READ) for each in ("namespaces", "nodes", "pods", "services")),
+            Right("wp5.physics-faas.eu", "workflows", _READ),
+        ),
         "",
     ),
     "disks": Need(

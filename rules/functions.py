@@ -1,7 +1,7 @@
 """The functions of a view as columns: their names, profiles, past latencies, and which pairs disturb each other."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -224,14 +224,7 @@ def lay(
         ((spoken(name), number) for number, name in enumerate(names) if "/" not in name),
         lambda number, said: spoken(names[number]) == said,
     )
-    weight, strict = np.full(len(names), MEDIUM, dtype=np.int8), np.zeros(len(names), dtype=np.bool_)
-    for workflow in workflows:
-        for action in workflow.actions:
-            numbers = actions.of(action_of(action.name))
-            if len(numbers) == 1:  # two functions of one action name: which is meant is not guessed
-                level = importance(action.importance)
-                weight[numbers[0]] = level
-                strict[numbers[0]] = level == HIGH and action.optimization_goal.lower() == "performance"
+    weight, strict = _weights(len(names), actions, workflows)
     return Functions(
         names=names,
         index=Numbered(names),
@@ -247,6 +240,27 @@ def lay(
         strict=strict,
         number=company.numbers(names),
     )
+
+
+def weighed(functions: Functions, workflows: Iterable[Workflow]) -> Functions:
+    """Return *functions* with what *workflows* say of their importance."""
+    weight, strict = _weights(len(functions), functions.actions, workflows)
+    return replace(functions, importance=weight, strict=strict)
+
+
+def _weights(
+    size: int, actions: Lookup, workflows: Iterable[Workflow]
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
+    """Return the columns *importance* and *strict* of `Functions`."""
+    weight, strict = np.full(size, MEDIUM, dtype=np.int8), np.zeros(size, dtype=np.bool_)
+    for workflow in workflows:
+        for action in workflow.actions:
+            numbers = actions.of(action_of(action.name))
+            if len(numbers) == 1:  # two functions of one action name: which is meant is not guessed
+                level = importance(action.importance)
+                weight[numbers[0]] = level
+                strict[numbers[0]] = level == HIGH and action.optimization_goal.lower() == "performance"
+    return weight, strict
 
 
 def with_unlearned(functions: Functions, names: Iterable[str], workflows: Iterable[Workflow]) -> Functions:

@@ -18,7 +18,7 @@ from featurestore.snapshot import Snapshot
 from pipeline.records import Node, Pod, Workflow
 from rules import knowledge, tables
 from rules.bases import Bases
-from rules.functions import CompanyMedians, Functions, Latencies, Pairs, Rows, with_unlearned
+from rules.functions import CompanyMedians, Functions, Latencies, Pairs, Rows, weighed, with_unlearned
 from rules.hosts.podrules import HostRules
 from rules.memo import Memo
 from rules.nodes import Nodes, columns, with_held
@@ -133,6 +133,14 @@ def learn(
         owners=owners,
         tables=found,
     )
+
+
+def stating(learned: Learned, workflows: Mapping[tuple[str, str], Workflow]) -> Learned:
+    """Return *learned* with the *workflows*, by namespace and name, that there are now in place of the snapshot's."""
+    if workflows == learned.workflows:
+        return learned
+    held = MappingProxyType(dict(workflows))
+    return replace(learned, workflows=held, functions=weighed(learned.functions, held.values()))
 
 
 def view_of(

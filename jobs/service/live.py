@@ -1,4 +1,4 @@
-"""The live cluster while serving: nodes, pods that hold something, services and namespaces, kept current by watches.
+"""The live cluster while serving: nodes, pods that hold something, services, namespaces and workflows, watched.
 
 Only what answers need is kept of each object, so that 50,000 pods stay small and a garbage collection short.
 """
@@ -7,19 +7,22 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 import structlog
 
 from pipeline import objects
 from pipeline.clients.watch import Source, Watcher
-from pipeline.errors import ColocationError
-from pipeline.records import Node, Pod, PodSelection
+from pipeline.collectors import workflows
+from pipeline.errors import ColocationError, SourceError
+from pipeline.records import Node, Pod, PodSelection, Workflow
 
 #: Pods that hold their node's resources; the API server reports one that ends as deleted.
 HOLDING = "status.phase!=Succeeded,status.phase!=Failed"
 
+#: Kinds that a cluster need not know.
+_OPTIONAL: Final = ("workflows",)
 _log = structlog.get_logger(__name__)
 
 
@@ -48,7 +51,8 @@ class _Service(msgspec.Struct):
 
 _SERVICES = msgspec.json.Decoder(_Service)
 _NAMESPACES = msgspec.json.Decoder(_Namespace)
-ServiceKey = tuple[str, str]
+#: Namespace and name.
+Key = tuple[str, str]
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -148,12 +152,15 @@ class Live:
         self._pods = Held("pod", self._read_pod, self._changed, on_pod)
         self._services = Held("service", _read_service, self._changed)
         self._namespaces = Held("namespace", _read_namespace, self._changed)
-        self.lists = {"nodes": 0, "pods": 0, "services": 0, "namespaces": 0}
+        self._workflows = Held("workflow", _read_workflow, self._changed)
+        self._absent: set[str] = set()
+        self.lists = dict.fromkeys(("nodes", "pods", "services", "namespaces", "workflows"), 0)
         self._watchers = {
             "nodes": self._watcher(source, "nodes", "/api/v1/nodes", self._nodes),
             "pods": self._watcher(source, "pods", "/api/v1/pods", self._pods, HOLDING),
             "services": self._watcher(source, "services", "/api/v1/services", self._services),
             "namespaces": self._watcher(source, "namespaces", "/api/v1/namespaces", self._namespaces),
+            "workflows": self._watcher(source, "workflows", workflows.PATH, self._workflows),
         }
 
     @property
@@ -186,7 +193,7 @@ class Live:
         """A number that differs after any change of a node."""
         return self._nodes.changes
 
-    def services(self) -> dict[ServiceKey, Mapping[str, str]]:
+    def services(self) -> dict[Key, Mapping[str, str]]:
         """Return the selectors of services that have one, by namespace and name."""
         return {key: selector for key, selector in list(self._services.items.items()) if selector}
 
@@ -194,9 +201,20 @@ class Live:
         """Return the labels of each namespace; none before they were listed."""
         return dict(self._namespaces.items)
 
+    def workflows(self) -> dict[Key, Workflow] | None:
+        """Return the workflows by namespace and name; None before they were listed."""
+        return dict(self._workflows.items) if self._workflows.changes else None
+
+    @property
+    def workflow_changes(self) -> int:
+        """A number that differs after any change of a workflow, 0 before they were listed."""
+        return self._workflows.changes
+
     def staleness(self) -> dict[str, float | None]:
-        """Return for each watch the seconds since it was last known to be current, None before its first list."""
-        ages = {name: watcher.staleness() for name, watcher in self._watchers.items()}
+        """Return for each watch the seconds since it was last known to be current, None before its first list; of a
+        kind that the cluster does not know nothing."""
+        there = {name: each for name, each in self._watchers.items() if name not in self._absent}
+        ages = {name: watcher.staleness() for name, watcher in there.items()}
         return {name: age if isfinite(age) else None for name, age in ages.items()}
 
     def start(self) -> None:
@@ -211,10 +229,14 @@ class Live:
 
     def _watcher(self, source: Source, name: str, path: str, held: Held[K, T], fields: str = "") -> Watcher:
         def replace(raws: Sequence[msgspec.Raw]) -> None:
+            self._absent.discard(name)
             self.lists[name] += 1
             held.replace(raws)
 
         def failed(error: Exception) -> None:
+            if name in _OPTIONAL and isinstance(error, SourceError) and error.reason == "status_404":
+                self._absent.add(name)
+                return
             _log.warning("watch failed", resource=name, error=str(error).splitlines()[0])
 
         return Watcher(source, path, on_replace=replace, on_event=held.event, on_error=failed, field_selector=fields)
@@ -248,10 +270,15 @@ def _only(given: Mapping[str, str], keys: Sequence[str]) -> Mapping[str, str]:
     return {sys.intern(key): sys.intern(given[key]) for key in keys if key in given}
 
 
-def _read_service(raw: msgspec.Raw) -> tuple[ServiceKey, Mapping[str, str]]:
+def _read_service(raw: msgspec.Raw) -> tuple[Key, Mapping[str, str]]:
     service = _SERVICES.decode(raw)
     selector = service.spec.selector if service.spec is not None else None
     return (service.metadata.namespace, service.metadata.name), selector or {}
+
+
+def _read_workflow(raw: msgspec.Raw) -> tuple[Key, Workflow]:
+    workflow = objects.workflow(raw)
+    return (workflow.namespace, workflow.name), workflow
 
 
 def _read_namespace(raw: msgspec.Raw) -> tuple[str, Mapping[str, str]]:

@@ -12,7 +12,7 @@ from rules.affinity import interference
 from rules.changes import Changes, updated
 from rules.policy import Policy
 from rules.running import Reservation
-from rules.view import Learned, View, learn, view_of
+from rules.view import Learned, View, learn, stating, view_of
 
 #: Where more pods changed at once, laying all of them out anew is quicker.
 _MANY: Final = 5000
@@ -29,7 +29,9 @@ class Views:
         self._live = live
         self._policy = policy
         self._snapshot: Snapshot | None = None
+        self._known: Learned | None = None
         self._learned: Learned | None = None
+        self._stated = -1
         self._view: View | None = None
         self._laid: tuple[int, bool] | None = None
         self._pods: dict[str, Pod] = {}
@@ -43,18 +45,29 @@ class Views:
         live = live if live is not None and live.synced else None
         former, self._view = self._view, None  # whatever fails below, the next view is made anew
         laid = (live.node_changes if live is not None else -1, live is not None)
-        if self._learned is None or snapshot is not self._snapshot:
-            self._learned, self._snapshot = self._learn(snapshot, cluster), snapshot
-            former = None
+        learned = self._stating(snapshot, live)
+        if learned is not self._learned:
+            self._learned, former = learned, None
         touched = live.touched_pods() if live is not None else ()
         reserved = {each.decision: each for each in self._reservations.current()}
         if former is None or laid != self._laid or touched is None or len(touched) > _MANY:
-            view = self._anew(self._learned, live, reserved, at)
+            view = self._anew(learned, live, reserved, at)
         else:
             view = self._next(former, live, touched, reserved, at)
         interference.carried(view, self._policy)  # each first answer asks for it
         self._view, self._laid, self._reserved = view, laid, reserved
         return view
+
+    def _stating(self, snapshot: Snapshot, live: Live | None) -> Learned:
+        """Return what *snapshot* knows, with the workflows as they are now: those that it saw may be long changed."""
+        stated = live.workflow_changes if live is not None else -1
+        if self._known is None or snapshot is not self._snapshot:
+            self._known, self._snapshot = self._learn(snapshot, self._cluster), snapshot
+        elif self._learned is not None and stated == self._stated:
+            return self._learned
+        now = live.workflows() if live is not None else None
+        self._stated = stated
+        return self._known if now is None else stating(self._known, now)
 
     def _learn(self, snapshot: Snapshot, cluster: str) -> Learned:
         policy = self._policy

@@ -30,7 +30,6 @@ def asked(*features: str) -> set[tuple[str, str, str]]:
 
 ROLES = {
     ("answering",): rights.ANSWERING,
-    ("answering", "workflows"): rights.COLLECTING,
     ("disks",): rights.DISKS,
     ("disk reservations",): rights.RESERVING,
     ("lease of disk reservations",): rights.LEASES,

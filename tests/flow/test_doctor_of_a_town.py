@@ -71,7 +71,6 @@ def test_each_right_that_is_missing_is_named_with_its_remedy(place: Town) -> Non
     assert "role" in pods.fix
     assert (regions.verdict, regions.said) == ("failed", "may not list streamscrs.streams.ibm.com")
     assert "regions.follow" in regions.fix
-    assert found["kubernetes", "permissions: workflows"].verdict == "ok"
 
 
 def test_rights_are_asked_for_what_is_switched_on_alone(place: Town) -> None:
@@ -84,7 +83,7 @@ def test_rights_are_asked_for_what_is_switched_on_alone(place: Town) -> None:
     off = examined(place, disks=DiskSettings(collect=False), regions=RegionsSettings(follow=False))
     asked = [{check for _, check in found if check.startswith("permissions: ")} for found in (on, off)]
     assert asked[0] == {f"permissions: {name}" for name in permissions.NEEDS}
-    assert asked[1] == {"permissions: answering", "permissions: workflows"}
+    assert asked[1] == {"permissions: answering"}
     assert on["kubernetes", "permissions: lease of disk reservations"].said == "3 of 3 rights in namespace storage"
 
 

@@ -13,6 +13,7 @@ from tests.support.service import wait_until
 
 NODES, PODS, SERVICES = "/api/v1/nodes", "/api/v1/pods", "/api/v1/services"
 NAMESPACES = "/api/v1/namespaces"
+WORKFLOWS = "/apis/wp5.physics-faas.eu/v1alpha1/workflows"
 
 
 def _node(name: str) -> dict[str, Any]:
@@ -144,6 +145,43 @@ def test_without_the_right_to_read_namespaces_the_view_is_there(server: KubeServ
         live.close()
 
 
+def _workflow(name: str, **needs: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"actions": [{"name": "hello", "extraResources": needs}]},
+    }
+
+
+def test_workflows_are_followed_and_a_status_is_no_change(server: KubeServer, tmp_path: Path) -> None:
+    server.put(WORKFLOWS, [_workflow("w", gpu=True)])
+    live = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), annotations=())
+    assert live.workflows() is None
+    live.start()
+    try:
+        wait_until(lambda: live.workflows() is not None)
+
+        def needs() -> dict[tuple[str, str], Any]:
+            return {key: each.actions[0].extra_resources for key, each in (live.workflows() or {}).items()}
+
+        assert needs() == {("team", "w"): {"gpu": True}}
+        before = live.workflow_changes
+        server.event(WORKFLOWS, "MODIFIED", {**_workflow("w", gpu=True), "status": {"phase": "deployed"}})
+        server.event(WORKFLOWS, "ADDED", _workflow("odd", gpu=[1]))
+        server.event(WORKFLOWS, "ADDED", _workflow("v", diskType="ssd"))
+        wait_until(lambda: needs() == {("team", "w"): {"gpu": True}, ("team", "v"): {"diskType": "ssd"}})
+        assert live.workflow_changes == before + 1
+        server.event(WORKFLOWS, "DELETED", _workflow("w"))
+        wait_until(lambda: list(needs()) == [("team", "v")])
+    finally:
+        live.close()
+
+
+def test_a_cluster_without_workflows_tells_nothing_of_them(live: Live) -> None:
+    wait_until(lambda: "workflows" not in live.staleness())
+    assert live.workflows() is None
+    assert live.synced
+
+
 def test_an_odd_object_costs_only_itself(live: Live, server: KubeServer) -> None:
     odd = _pod("odd")
     odd["spec"]["containers"][0]["resources"]["requests"]["memory"] = "16g"
@@ -162,7 +200,8 @@ def test_an_expired_watch_lists_anew_and_what_is_missing_is_gone(live: Live, ser
 
 
 def test_staleness_is_known_after_the_first_list(live: Live, server: KubeServer, tmp_path: Path) -> None:
-    assert all(age is not None and age < 60 for age in live.staleness().values())
+    wait_until(lambda: all(age is not None and age < 60 for age in live.staleness().values()))
     unsynced = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), annotations=())
-    assert unsynced.staleness() == {"nodes": None, "pods": None, "services": None, "namespaces": None}
+    kinds = ("nodes", "pods", "services", "namespaces", "workflows")
+    assert unsynced.staleness() == dict.fromkeys(kinds)
     assert not unsynced.synced

@@ -180,7 +180,8 @@ def test_the_live_cluster_counts_and_not_the_snapshots_last_look(tmp_path: Path)
         }
         for name in ("a", "b")
     ]
-    with serving({"/api/v1/nodes": nodes, "/api/v1/pods": [], "/api/v1/services": []}) as server:
+    workflows = "/apis/wp5.physics-faas.eu/v1alpha1/workflows"
+    with serving({"/api/v1/nodes": nodes, "/api/v1/pods": [], "/api/v1/services": [], workflows: []}) as server:
         process = Process(_settings(tmp_path, kubeconfig=server.kubeconfig(tmp_path)), None, 0)
         process.start()
         try:
@@ -191,8 +192,22 @@ def test_the_live_cluster_counts_and_not_the_snapshots_last_look(tmp_path: Path)
                 _train_on(server, "b", "DELETED")
                 _train_on(server, "a", "ADDED")
                 wait_until(lambda: _best(client) == "b")
+                asking = _pod()
+                asking["metadata"]["annotations"] = {"workflow": "late"}
+                assert _needs(client, asking) is None
+                actions = [{"name": "hello", "extraResources": {"rack": "r1"}}]
+                late = {"metadata": {"name": "late", "namespace": "default"}, "spec": {"actions": actions}}
+                server.event(workflows, "ADDED", late)
+                rack = {"key": "rack", "operator": "In", "values": ["r1"]}
+                wait_until(lambda: _needs(client, asking) == [{"matchExpressions": [rack]}])
         finally:
             process.close()
+
+
+def _needs(client: httpx.Client, pod: dict[str, Any]) -> Any:
+    """What the webhook requires of the nodes of *pod*."""
+    affinity = (_mutated(client, pod)["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    return (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms")
 
 
 def _train_on(server: KubeServer, node: str, kind: str) -> None:

@@ -8,12 +8,21 @@ import numpy as np
 import pytest
 
 from jobs.service.live import Live
+from jobs.service.renewing import alike
 from jobs.service.reservations import Reservations
 from jobs.service.views import Views
 from rules import changes
 from rules.policy import Policy
 from rules.view import Reservation, View
-from tests.support.advised import AGGRESSOR, AGGRESSOR_LABELS, learned, node_row, placement_row
+from tests.support.advised import (
+    AGGRESSOR,
+    AGGRESSOR_LABELS,
+    VICTIM,
+    learned,
+    node_row,
+    placement_row,
+    workflow_row,
+)
 from tests.support.service import AT
 
 NODES = [node_row("a"), node_row("b")]
@@ -145,6 +154,40 @@ def test_labels_of_namespaces_reach_the_view(views: Views, source: Source, kept_
     source.event("namespaces", "MODIFIED", {"metadata": {"name": "ow", "labels": {"tier": "iron"}}})
     assert views(snapshot, "c1", AT).standing.kinds.scopes == {"ow": {"tier": "iron"}}
     assert kept_current == [1]
+
+
+def _workflow(name: str, importance: str = "High") -> dict[str, Any]:
+    said = {"optimizationGoal": "Performance", "importance": importance}
+    return {
+        "metadata": {"name": name, "namespace": "ow"},
+        "spec": {"actions": [{"name": "hello", "annotations": said}]},
+    }
+
+
+def test_workflows_are_those_of_now_and_not_those_that_the_snapshot_saw(
+    views: Views, source: Source, kept_current: list[int]
+) -> None:
+    snapshot = learned(nodes=NODES, workflows=[workflow_row("old", "ow", {"name": "hello", "importance": "low"})])
+    hello = lambda view: view.functions.index[VICTIM]  # noqa: E731
+    source.sync([])
+    first = views(snapshot, "c1", AT)  # they are not listed yet
+    assert (list(first.workflows), first.functions.importance[hello(first)]) == ([("ow", "old")], 1)
+    source.lists("workflows", [_workflow("new")])
+    second = views(snapshot, "c1", AT)
+    assert (list(second.workflows), second.functions.importance[hello(second)]) == ([("ow", "new")], 3)
+    assert second.functions.strict[hello(second)]
+    assert second.pairs.memo is not first.pairs.memo, "what pairs cost rests on importance"
+    assert not alike(first, second), "no answer that was worked out before it stands"
+    source.event("workflows", "MODIFIED", _workflow("new", "Medium"))
+    third = views(snapshot, "c1", AT)
+    assert (third.functions.importance[hello(third)], third.functions.strict[hello(third)]) == (2, False)
+    assert kept_current == []
+    source.event("pods", "ADDED", _pod("q", "b"))
+    assert list(views(snapshot, "c1", AT).workflows) == [("ow", "new")]
+    assert kept_current == [1], "pods that come do not lay it out anew"
+    assert list(views(learned(nodes=NODES, version="v2"), "c1", AT).workflows) == [("ow", "new")]
+    source.event("workflows", "DELETED", _workflow("new"))
+    assert not views(snapshot, "c1", AT).workflows
 
 
 def test_a_new_snapshot_is_laid_out_beside_the_same_cluster(views: Views, source: Source) -> None:
