@@ -37,6 +37,7 @@ from pipeline.collectors import placements
 from pipeline.columns import TABLES
 from pipeline.objects import pod_of
 from rules.policy import Policy
+from rules.publishing import columns
 from rules.recommend import recommend
 from rules.request import from_pod
 from rules.view import prepare
@@ -184,7 +185,7 @@ def _snapshot(n: int) -> Iterator[Work]:
         path = Path(place) / "snapshot"
 
         def work() -> None:
-            published.write(made, path)
+            published.write(made, path, columns)
             published.load(path)
 
         yield work

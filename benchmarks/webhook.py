@@ -27,6 +27,7 @@ from benchmarks.webhook_client import Asked, Target, differing
 from benchmarks.webhook_world import configuration, snapshot, templates
 from featurestore.store import published
 from jobs.supervisor import children
+from rules.publishing import columns
 
 NAME = "webhook"
 ROUNDS = 7
@@ -60,7 +61,7 @@ def run(scale: float) -> list[Figure]:
     with tempfile.TemporaryDirectory() as name, webhook_cores.asking():
         directory = Path(name)
         empty, full = configuration(directory, "noop"), configuration(directory, "full")
-        published.write(snapshot(nodes, pods, functions, 10 * functions), directory / "full.snapshot")
+        published.write(snapshot(nodes, pods, functions, 10 * functions), directory / "full.snapshot", columns)
         return [
             *_loading(full),
             *_answering(empty, full, functions),

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from featurestore.snapshot import TABLES, Snapshot, empty
 from featurestore.store import published
+from rules.publishing import columns
 
 CLUSTER = "bench"
 #: Stands for the uid in a review that is asked under many.
@@ -104,7 +105,7 @@ def snapshot(nodes: int, pods: int, functions: int, pairs: int, seed: int = 0) -
 def publish(path: str, arguments: tuple[int, int, int, int, int]) -> None:
     """Write the snapshot of these *arguments* to *path*, under a version of its own."""
     made = snapshot(*arguments)
-    published.write(replace(made, version=f"bench-{arguments[-1] + 1}"), Path(path))
+    published.write(replace(made, version=f"bench-{arguments[-1] + 1}"), Path(path), columns)
 
 
 def configuration(directory: Path, name: str, more: str = "") -> Path:

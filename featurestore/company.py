@@ -38,7 +38,7 @@ def of_runs(indptr: Ints, indices: Codes, values: Floats, functions: Numbers) ->
     return (sums[indptr[1:]] - sums[indptr[:-1]]).view(np.int64)
 
 
-def of_nodes(node: Codes, function: Ints, running: Floats, functions: Numbers, nodes: int) -> Ints:
+def of_nodes(node: Codes, function: Codes | Ints, running: Floats, functions: Numbers, nodes: int) -> Ints:
     """Return the company on each of so many *nodes*: *running* are the mean activations of *function* on *node*."""
     there = running >= SHARE
     company = np.zeros(nodes, dtype=np.uint64)

@@ -6,8 +6,9 @@ Pure values; reading and publishing the file is `featurestore.store.published`.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.columns import TIME, schema
@@ -15,6 +16,8 @@ from pipeline.columns import TIME, schema
 #: So many rows become Python values at once: a millisecond or two.
 _PART: Final = 250
 
+#: Numbers in one piece, one dimension.
+Column: TypeAlias = npt.NDArray[Any]
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 #: Every table of a snapshot; amounts in base units, fractions in 0..1 unless overloaded.
@@ -178,7 +181,8 @@ class Snapshot:
     *models* maps a cluster to its promoted model; *attribution* a cluster to the counts by method of its last
     learning run (``exact``, ``node``, ``inferred``, ``ambiguous``, ``none``, ``skew_max_ms``); *learning* a cluster
     to what its model says of itself: ``drift`` by function, ``distance`` of the folded state to full fits, and its
-    calibration: ``calibration_error`` by status, ``stated`` and ``found`` shares by ``status/bin``.
+    calibration: ``calibration_error`` by status, ``stated`` and ``found`` shares by ``status/bin``. *laid* maps a
+    cluster to columns that were laid out of its tables as they were published, by name, where there are any.
     """
 
     version: str
@@ -188,6 +192,7 @@ class Snapshot:
     attribution: Mapping[str, Mapping[str, float]]
     tables: Mapping[str, pa.Table]
     learning: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    laid: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
 
     def __getitem__(self, table: str) -> pa.Table:
         return self.tables[table]

@@ -1,16 +1,18 @@
 """How a candidate becomes a model: judged, saved with its state, and published for those who answer."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 
 import pyarrow as pa
+import structlog
 from duckdb import DuckDBPyConnection
 
 from featurestore.detailed import DETAILS
 from featurestore.engines.candidate import Learned
-from featurestore.snapshot import Snapshot
+from featurestore.snapshot import Column, Snapshot
 from featurestore.store import assemble, models, published, queries, states, use
 from featurestore.store.duck import Store
 from jobs import planning
@@ -18,6 +20,9 @@ from jobs.config import Settings
 from jobs.planning import Plan, micros
 from jobs.promotion import Promotion, Standing, consider, look, unmoved
 from pipeline.errors import BadInput
+from rules.publishing import columns
+
+_log = structlog.get_logger(__name__)
 
 #: Runs set aside and pairs, together, up to which a model is judged, saved and copied for the snapshot in one
 #: transaction: opening the file once more takes longer than that. Of more, the file is given free in between.
@@ -106,9 +111,18 @@ def publish(settings: Settings, store: Store, at: datetime) -> Snapshot:
 def put(settings: Settings, snapshot: Snapshot) -> None:
     """Put *snapshot* where answers come from."""
     try:
-        published.write(snapshot, settings.store.snapshot)
+        published.write(snapshot, settings.store.snapshot, _laid)
     except OSError as error:
         raise BadInput(f"{settings.store.snapshot}: cannot be written: {error.strerror}") from error
+
+
+def _laid(snapshot: Snapshot) -> Mapping[str, Mapping[str, Column]]:
+    """Lay out what all processes that answer would; what cannot be laid out is published all the same."""
+    try:
+        return columns(snapshot)
+    except Exception as error:
+        _log.error("columns not laid out, each process has its own", error=f"{type(error).__name__}: {error}")
+        return {}
 
 
 @cache

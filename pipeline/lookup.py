@@ -1,12 +1,28 @@
-"""Numbers by text in twelve bytes each, where dictionaries of the texts would take two hundred: every process that
+"""Numbers by text in eight bytes each, where dictionaries of the texts would take two hundred: every process that
 answers has tens of thousands of them. Pure.
+
+What is kept are plain columns, the same in every process: CRC-32 hashes, which no process seeds by itself.
 """
 
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, overload
+from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
+
+#: So many names are found again without looking for them.
+_LATELY: Final = 1024
+
+#: Takes the name of a column and the column; returns it, or the same one as it lies in memory that processes share.
+Share = Callable[[str, npt.NDArray[Any]], npt.NDArray[Any]]
+
+
+def alone(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Share nothing."""
+    return column
 
 
 class Lookup:
@@ -20,20 +36,27 @@ class Lookup:
     def __init__(self, texts: Iterable[tuple[str, int]], means: Callable[[int, str], bool]) -> None:
         found = array("q")
         for text, number in texts:
-            found.append(hash(text))
+            found.append(_hash(text))
             found.append(number)
         pairs = np.frombuffer(found, dtype=np.int64).reshape(-1, 2)
         order = np.lexsort((pairs[:, 1], pairs[:, 0]))
-        self._hashes = array("q", pairs[order, 0].tobytes())  # bisected in a third of the time that numpy's takes
-        self._numbers = array("i", pairs[order, 1].astype(np.intc).tobytes())
+        # As memory they are bisected in a third of the time that numpy's columns take.
+        self._hashes = pairs[order, 0].astype(np.uint32).data
+        self._numbers = pairs[order, 1].astype(np.int32).data
         self._means = means
 
     def __len__(self) -> int:
         return len(self._hashes)
 
+    def shared(self, share: Share, name: str) -> "Lookup":
+        """Return this with its columns, called after *name*, as *share* has them."""
+        self._hashes = share(f"{name}.hashes", np.asarray(self._hashes)).data
+        self._numbers = share(f"{name}.numbers", np.asarray(self._numbers)).data
+        return self
+
     def of(self, text: str) -> tuple[int, ...]:
         """Return the numbers that *text* stands for, none for an unknown one."""
-        said, hashes, numbers = hash(text), self._hashes, self._numbers
+        said, hashes, numbers = _hash(text), self._hashes, self._numbers
         at = bisect_left(hashes, said)
         if at == len(hashes) or hashes[at] != said:
             return ()
@@ -48,20 +71,28 @@ class Lookup:
 class Numbered(Mapping[str, int]):
     """What number each of *names*, which are all different, has: its place among them.
 
-    A table of places by hash, half empty at least, with the next free one where two meet: every review asks it.
+    A table of places by hash, half empty at least, with the next free one where two meet. Every review asks it: the
+    names that were found lately are remembered.
     """
 
-    __slots__ = ("_last", "_names", "_places")
+    __slots__ = ("_last", "_lately", "_places", "names")
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
+        self.names = names
         self._last = last = (1 << (2 * len(names)).bit_length()) - 1
-        self._places = places = array("i", (-1,)) * (last + 1)
+        places = array("i", (-1,)) * (last + 1)
         for number, name in enumerate(names):
-            at = hash(name) & last
+            at = _hash(name) & last
             while places[at] >= 0:
                 at = (at + 1) & last
             places[at] = number
+        self._places = memoryview(places)
+        self._lately: dict[str, int] = {}
+
+    def shared(self, share: Share, name: str) -> "Numbered":
+        """Return this with its column, called after *name*, as *share* has it."""
+        self._places = share(f"{name}.places", np.asarray(self._places)).data
+        return self
 
     def __getitem__(self, name: str) -> int:
         found = self._number(name)
@@ -69,7 +100,11 @@ class Numbered(Mapping[str, int]):
             raise KeyError(name)
         return found
 
-    def get(self, name: str, default: int | None = None) -> int | None:  # type: ignore[override]
+    @overload  # type: ignore[override]
+    def get(self, name: str) -> int | None: ...
+    @overload
+    def get(self, name: str, default: int) -> int: ...
+    def get(self, name: str, default: int | None = None) -> int | None:
         """Return the number of *name*, *default* where there is none."""
         found = self._number(name)
         return found if found >= 0 else default
@@ -78,13 +113,24 @@ class Numbered(Mapping[str, int]):
         return isinstance(name, str) and self._number(name) >= 0
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.names)
 
     def _number(self, name: str) -> int:
-        names, places, at = self._names, self._places, hash(name) & self._last
+        found = self._lately.get(name)
+        if found is not None:
+            return found
+        names, places, at = self.names, self._places, _hash(name) & self._last
         while (number := places[at]) >= 0 and names[number] != name:
             at = (at + 1) & self._last
+        if number >= 0:
+            if len(self._lately) >= _LATELY:
+                self._lately.clear()
+            self._lately[name] = number
         return number
+
+
+def _hash(text: str) -> int:
+    return crc32(text.encode("utf-8", "surrogatepass"))

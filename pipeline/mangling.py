@@ -10,7 +10,9 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline.lookup import Lookup, Numbered
+import numpy as np
+
+from pipeline.lookup import Lookup, Numbered, Share
 
 CUT = 63
 _DROPPED = re.compile(r"[^a-z0-9]+")
@@ -28,22 +30,33 @@ def mangled(name: str) -> str:
 class Index:
     """Known functions (``namespace/action`` or ``namespace/package/action``) by what pods of theirs are called.
 
-    *former* is one that these functions are added to. What is called how is worked out again where it is asked.
+    *former* is one that these functions are added to. What is called how is worked out again where it is asked. Where
+    the functions are numbered already, and there is no former one, their numbers and names are not kept twice.
     """
 
     def __init__(self, functions: Iterable[str] = (), former: "Index | None" = None) -> None:
         if former is not None and former._former is not None:  # never more than two that are to be asked
             functions, former = (*former._names, *functions), former._former
         self._former: Index | None = former
-        fresh = dict.fromkeys(functions)
-        names = tuple(each for each in fresh if former is None or each not in former._known)
-        self._names: tuple[str, ...] = names
-        self._known: Numbered = Numbered(names)
+        if isinstance(functions, Numbered) and former is None:
+            self._known = functions
+        else:
+            fresh = dict.fromkeys(functions)
+            self._known = Numbered(tuple(each for each in fresh if former is None or each not in former._known))
+        self._names: Sequence[str] = self._known.names
+        names = self._names
         said = sorted((text, place) for place, text in _sayings(names))
         self._by_name = Lookup(said, lambda place, text: _saying(names, place) == text)
-        self._sorted = array("i", (place for _, place in said))
+        self._sorted = memoryview(array("i", (place for _, place in said)))
         bare = ((short, number) for number, name in enumerate(names) if (short := _unpacked(name)) != name)
         self._by_label = Lookup(bare, lambda number, text: _unpacked(names[number]) == text)
+
+    def shared(self, share: Share, name: str) -> "Index":
+        """Return this with its columns, called after *name*, as *share* has them."""
+        self._by_name.shared(share, f"{name}.names")
+        self._by_label.shared(share, f"{name}.labels")
+        self._sorted = share(f"{name}.sorted", np.asarray(self._sorted)).data
+        return self
 
     def extended(self, functions: Iterable[str]) -> "Index":
         """Return an index of these functions too; this one stays as it is."""

@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.lookup import Numbered
+from pipeline.texts import column as column_of
 from rules.candidates import Ids
 from rules.functions import Floats, Rows
 
@@ -35,7 +37,7 @@ def encoded(column: pa.ChunkedArray) -> tuple[list[str], Ids]:
 
     The codes of a dictionary column without nulls are read where they lie; some of its texts may then have no row.
     """
-    whole = _dictionary(column)
+    whole = dictionary(column)
     return whole.dictionary.to_pylist(), whole.indices.to_numpy(zero_copy_only=False)
 
 
@@ -51,8 +53,9 @@ def numbered(column: pa.ChunkedArray, index: Mapping[str, int]) -> Ids:
     Where the dictionary of *column* begins with just these texts, as functions are published, the codes are read
     where they lie.
     """
-    whole = _dictionary(column)
-    found = pc.fill_null(pc.index_in(whole.dictionary, value_set=pa.array(list(index), pa.string())), -1)
+    whole = dictionary(column)
+    texts = column_of(index.names if isinstance(index, Numbered) else index)
+    found = pc.fill_null(pc.index_in(whole.dictionary, value_set=texts), -1)
     numbers: Ids = found.to_numpy(zero_copy_only=False)
     codes: Ids = whole.indices.to_numpy(zero_copy_only=False)
     first = np.count_nonzero(numbers >= 0)
@@ -60,22 +63,22 @@ def numbered(column: pa.ChunkedArray, index: Mapping[str, int]) -> Ids:
     return codes if same else numbers[codes]
 
 
-def _dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
+def dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return the texts of *column*, null as "", each once, with the code of each row; as it lies where it does."""
-    whole = _whole(column)
-    if pa.types.is_dictionary(whole.type) and not whole.null_count:
-        return whole
-    return pc.fill_null(whole.cast(pa.string()), "").dictionary_encode()
+    found = whole(column)
+    if pa.types.is_dictionary(found.type) and not found.null_count:
+        return found
+    return pc.fill_null(found.cast(pa.string()), "").dictionary_encode()
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def whole(column: pa.ChunkedArray) -> pa.Array:
     """Return *column* in one piece, as it lies where it does."""
     if column.num_chunks == 1:
         return column.chunk(0)
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = pa.concat_arrays(whole.unify_dictionaries().chunks) if whole.num_chunks else pa.array([], column.type)
-    return whole
+    found = column.combine_chunks()
+    if isinstance(found, pa.ChunkedArray):
+        found = pa.concat_arrays(found.unify_dictionaries().chunks) if found.num_chunks else pa.array([], column.type)
+    return found
 
 
 def floats(column: pa.ChunkedArray) -> Floats:

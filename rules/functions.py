@@ -1,6 +1,6 @@
 """The functions of a view as columns: their names, profiles, past latencies, and which pairs disturb each other."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from featurestore import company
-from pipeline.lookup import Lookup, Numbered
+from pipeline.lookup import Lookup, Numbered, Share, alone
 from pipeline.mangling import Index
 from pipeline.mangling import mangled as spoken
 from pipeline.records import Workflow
+from pipeline.texts import behind
 from rules.advice import Evidence
 from rules.candidates import Ids
 from rules.memo import Memo
@@ -41,21 +42,21 @@ class Functions:
     """Columns over all functions known or running, of length m and in the order of *names*: first those that
     something was learned of, then those that are only seen running.
 
-    *levels* is int8[m, 4] over `RESOURCES`: 0 low, 1 medium, 2 high, -1 not known. *dominant* is a resource,
-    ``mixed`` or "". *runs* counts the activations that were learned from. *p50* is the median in ms over all node
-    types, NaN unknown. *importance* is 3, 2 or 1; *strict* marks goal Performance with importance High. *mangled*
-    finds functions by a pod's name, *actions* by the bare name of their action, *bare* those without a namespace by
-    what a pod's name makes of their action. *number* is what each adds to a company's (`featurestore.company`).
+    *levels* is int8[m, 4] over `RESOURCES`: 0 low, 1 medium, 2 high, -1 not known. *dominant* is the number of a
+    resource, -1 where none is. *runs* counts the activations that were learned from. *p50* is the median in ms over
+    all node types, NaN unknown. *importance* is 3, 2 or 1; *strict* marks goal Performance with importance High.
+    *mangled* finds functions by a pod's name, *actions* by the bare name of their action, *bare* those without a
+    namespace by what a pod's name makes of their action. *number* is what each adds to a company's
+    (`featurestore.company`).
     """
 
-    names: tuple[str, ...]
-    index: Mapping[str, int]
+    names: Sequence[str]
+    index: Numbered
     mangled: Index
     actions: Lookup
     bare: Lookup
     levels: npt.NDArray[np.int8]
-    dominant: tuple[str, ...]
-    source: tuple[str, ...]
+    dominant: npt.NDArray[np.int8]
     runs: Rows
     p50: Floats
     importance: npt.NDArray[np.int8]
@@ -129,7 +130,7 @@ class Pairs:
     for weighing: observed or predicted, with a finite slowdown and probability.
     """
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     type_names: tuple[str, ...]
     victim: Ids
     aggressor: Ids
@@ -206,34 +207,34 @@ class Pairs:
 
 
 def lay(
-    names: tuple[str, ...],
+    index: Numbered,
     mangled: Index,
     levels: npt.NDArray[np.int8],
-    dominant: tuple[str, ...],
-    source: tuple[str, ...],
+    dominant: npt.NDArray[np.int8],
     runs: Rows,
     p50: Floats,
     workflows: Iterable[Workflow],
+    share: Share = alone,
 ) -> Functions:
-    """Complete the columns of *names* with the indices, and with what *workflows* say of their importance."""
+    """Complete the columns of the functions in *index*, and add what *workflows* say of their importance."""
+    names = index.names
     actions = Lookup(
         ((action_of(name), number) for number, name in enumerate(names)),
         lambda number, action: action_of(names[number]) == action,
-    )
+    ).shared(share, "actions")
     bare = Lookup(
         ((spoken(name), number) for number, name in enumerate(names) if "/" not in name),
         lambda number, said: spoken(names[number]) == said,
-    )
+    ).shared(share, "bare")
     weight, strict = _weights(len(names), actions, workflows)
     return Functions(
         names=names,
-        index=Numbered(names),
+        index=index,
         mangled=mangled,
         actions=actions,
         bare=bare,
         levels=levels,
         dominant=dominant,
-        source=source,
         runs=runs,
         p50=p50,
         importance=weight,
@@ -270,11 +271,10 @@ def with_unlearned(functions: Functions, names: Iterable[str], workflows: Iterab
         return functions
     more = len(fresh)
     return lay(
-        (*functions.names, *fresh),
+        Numbered(behind(functions.names, fresh)),
         functions.mangled.extended(fresh),
         np.concatenate((functions.levels, np.full((more, len(RESOURCES)), -1, dtype=np.int8))),
-        (*functions.dominant, *("",) * more),
-        (*functions.source, *("",) * more),
+        np.concatenate((functions.dominant, np.full(more, -1, dtype=np.int8))),
         np.concatenate((functions.runs, np.zeros(more, dtype=np.int64))),
         np.concatenate((functions.p50, np.full(more, np.nan))),
         workflows,

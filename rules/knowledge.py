@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.snapshot import FUNCTIONS
+from pipeline.lookup import Numbered, Share, alone
 from pipeline.mangling import Index
 from pipeline.records import Workflow
-from rules.arrays import encoded, floats, integers, interned, numbered, pick, turned
+from pipeline.texts import Texts
+from rules.arrays import encoded, floats, integers, interned, numbered, pick, turned, whole
 from rules.bases import Bases, drawn
 from rules.candidates import Ids
 from rules.functions import LEVELS, NEVER, RESOURCES, CompanyMedians, Functions, Latencies, Pairs, lay
@@ -22,19 +24,45 @@ _USABLE: Final = ("observed", "predicted")
 _PART: Final = 250
 
 
-def function_names(tables: Mapping[str, pa.Table]) -> set[str]:
-    """Return every function that any table speaks of."""
+def function_names(tables: Mapping[str, pa.Table]) -> Sequence[str]:
+    """Return every function that any table speaks of, in order; as they lie there where they are published so."""
+    if (published := _published(tables)) is not None:
+        return published
     every = pa.chunked_array([pc.unique(tables[table][column].cast(pa.string())) for table, column in FUNCTIONS])
     names = pc.unique(every)
     parts = (names.slice(first, _PART) for first in range(0, len(names), _PART))
-    return {name for part in parts for name in part.to_pylist() if name}
+    return sorted(name for part in parts for name in part.to_pylist() if name)
 
 
-def functions(table: pa.Table, names: set[str], workflows: Iterable[Workflow]) -> Functions:
+def _published(tables: Mapping[str, pa.Table]) -> Texts | None:
+    """Return the one dictionary of all columns of functions, "" apart, where it has no others and is in order."""
+    columns = [whole(tables[table][column]) for table, column in FUNCTIONS if len(tables[table])]
+    coded = [column for column in columns if pa.types.is_dictionary(column.type)]
+    if not coded or not all(column.dictionary.equals(coded[0].dictionary) for column in coded):
+        return None
+    texts = coded[0].dictionary
+    if len(texts) and texts[-1].as_py() == "":
+        texts = texts.slice(0, len(texts) - 1)
+    if texts.null_count or not pc.all(pc.less(texts[:-1], texts[1:]), min_count=0).as_py():
+        return None
+    there = np.zeros(len(texts) + 1, dtype=np.bool_)  # the last for ""
+    for column in columns:
+        if pa.types.is_dictionary(column.type):
+            there[pc.unique(column.indices).drop_null().to_numpy()] = True
+        else:
+            found = pc.index_in(column, value_set=texts)
+            if found.null_count and not pc.all(pc.equal(column.filter(found.is_null()), "")).as_py():
+                return None
+            there[pc.unique(found).drop_null().to_numpy()] = True
+    return Texts(texts) if there[:-1].all() else None
+
+
+def functions(
+    table: pa.Table, names: Sequence[str], workflows: Iterable[Workflow], share: Share = alone
+) -> Functions:
     """Lay out all *names*; where a function has rows by node type, the row for all types counts, else the first."""
-    ordered = tuple(sorted(names))
-    index = {name: number for number, name in enumerate(ordered)}
-    size = len(ordered)
+    index = Numbered(names).shared(share, "functions")
+    size = len(index)
     function, kind = numbered(table["function"], index), _ranks(table["node_type"])
     order = np.lexsort((kind, function))
     first = order[np.flatnonzero(np.diff(function[order], prepend=-2))]
@@ -44,14 +72,12 @@ def functions(table: pa.Table, names: set[str], workflows: Iterable[Workflow]) -
     for column, resource in enumerate(RESOURCES):
         said = {name: number for number, name in enumerate(LEVELS)}
         levels[at, column] = numbered(table[resource], said)[first]
-    dominant, source = ([""] * size for _ in range(2))
-    for texts, column_name in ((dominant, "dominant"), (source, "source")):
-        words, codes = encoded(table[column_name])
-        for number, code in zip(at.tolist(), codes[first].tolist(), strict=True):
-            texts[number] = words[code]
+    dominant = np.full(size, -1, dtype=np.int8)
+    dominant[at] = numbered(table["dominant"], {name: number for number, name in enumerate(RESOURCES)})[first]
     runs, p50 = np.zeros(size, dtype=np.int64), np.full(size, np.nan)
     runs[at], p50[at] = integers(table["activations"])[first], floats(table["p50_ms"])[first]
-    return lay(ordered, Index(ordered), levels, tuple(dominant), tuple(source), runs, p50, workflows)
+    mangled = Index(index).shared(share, "mangled")
+    return lay(index, mangled, levels, dominant, runs, p50, workflows, share)
 
 
 def _ranks(column: pa.ChunkedArray) -> Ids:
@@ -115,7 +141,7 @@ def company(table: pa.Table, functions: Mapping[str, int], nodes: Nodes) -> Comp
     )
 
 
-def pairs(table: pa.Table, functions: Mapping[str, int]) -> Pairs:
+def pairs(table: pa.Table, functions: Numbered) -> Pairs:
     """Sort the learned pairs by victim, and index them by aggressor; no node's type is known yet."""
     victim, aggressor = numbered(table["victim"], functions), numbered(table["aggressor"], functions)
     order = turned(np.lexsort((aggressor, victim)), table)
@@ -130,7 +156,7 @@ def pairs(table: pa.Table, functions: Mapping[str, int]) -> Pairs:
     by_aggressor = np.argsort(aggressor, kind="stable")
     every = np.arange(len(functions) + 1)
     return Pairs(
-        names=tuple(functions),
+        names=functions.names,
         type_names=type_names,
         victim=victim,
         aggressor=aggressor,

@@ -1,13 +1,15 @@
 """The nodes of a view as columns: what they are, what is free on them, and who may run there."""
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.lookup import Numbered, Share, alone
 from pipeline.records import Node, Taint
 from rules.candidates import Ids, Mask
 from rules.memo import Memo
@@ -20,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 class LabelColumn:
     """One label key: its values, and for each node the number of its value, -1 without the label."""
 
-    values: tuple[str, ...]
+    values: Sequence[str]
     index: Mapping[str, int]
     codes: Ids
 
@@ -42,8 +44,8 @@ class Nodes:
     the keys as they are spelled. *memo* keeps what follows from everything but *free*, which alone changes often.
     """
 
-    names: tuple[str, ...]
-    index: Mapping[str, int]
+    names: Sequence[str]
+    index: Numbered
     types: tuple[str, ...]
     type_of: Ids
     ready: Mask
@@ -100,33 +102,44 @@ def with_held(nodes: Nodes, held: Held) -> Nodes:
     return replace(nodes, free=MappingProxyType(free))
 
 
-def columns(nodes: Iterable[Node], used: Mapping[str, tuple[float, float]]) -> Nodes:
+def columns(
+    nodes: Iterable[Node],
+    used: Mapping[str, tuple[float, float]],
+    names: Sequence[str] | None = None,
+    share: Share = alone,
+) -> Nodes:
     """Lay *nodes* out as columns in their order, all of their allocatable amounts free.
 
-    *used* gives the cores and bytes in use by node name. Each node is looked at once, and may be gone then.
+    *used* gives the cores and bytes in use by node name, *names* all names where they are kept already. Each node is
+    looked at once, and may be gone then.
     """
-    laid = _Laid()
+    laid = _Laid([] if names is None else names)
     for node in nodes:
         laid.add(node, used.get(node.name))
-    allocatable = {name: np.array(laid.amounts[name]) for name in sorted(laid.amounts)}
+    allocatable = {
+        name: share(f"nodes.allocatable.{name}", np.array(laid.amounts[name])) for name in sorted(laid.amounts)
+    }
     for column in allocatable.values():
         column.setflags(write=False)
     lower: dict[str, list[str]] = {}
     for key in sorted(laid.labels):
         lower.setdefault(key.lower(), []).append(key)
+    index = Numbered(tuple(laid.names) if names is None else names).shared(share, "nodes")
     return Nodes(
-        names=tuple(laid.names),
-        index=MappingProxyType({name: number for number, name in enumerate(laid.names)}),
+        names=index.names,
+        index=index,
         types=tuple(laid.types),
-        type_of=np.array(laid.type_of, dtype=np.int32),
+        type_of=share("nodes.type_of", np.array(laid.type_of, dtype=np.int32)),
         ready=np.array(laid.ready, dtype=np.bool_),
         schedulable=np.array(laid.schedulable, dtype=np.bool_),
         allocatable=MappingProxyType(allocatable),
         free=MappingProxyType(allocatable),
         taints=tuple(laid.taints),
         taint_of=np.array(laid.taint_of, dtype=np.int32),
-        load=np.array(laid.load),
-        labels=MappingProxyType({key: each.column(len(laid.names)) for key, each in laid.labels.items()}),
+        load=share("nodes.load", np.array(laid.load)),
+        labels=MappingProxyType(
+            {key: each.column(index, partial(share, f"nodes.labels.{key}")) for key, each in laid.labels.items()}
+        ),
         labels_lower=MappingProxyType({key: tuple(spelled) for key, spelled in lower.items()}),
     )
 
@@ -135,7 +148,7 @@ def columns(nodes: Iterable[Node], used: Mapping[str, tuple[float, float]]) -> N
 class _Laid:
     """Columns as far as nodes were added: only what stays is kept, so that no two nodes are in memory at once."""
 
-    names: list[str] = field(default_factory=list)
+    names: Sequence[str]
     types: dict[str, int] = field(default_factory=dict)
     type_of: "array[int]" = field(default_factory=lambda: array("i"))
     ready: "array[int]" = field(default_factory=lambda: array("b"))
@@ -148,8 +161,9 @@ class _Laid:
 
     def add(self, node: Node, used: tuple[float, float] | None) -> None:
         """Add *node*, of which so many cores and bytes are in *use*."""
-        number = len(self.names)
-        self.names.append(node.name)
+        number = len(self.type_of)
+        if isinstance(self.names, list):
+            self.names.append(node.name)
         self.type_of.append(self.types.setdefault(node.node_type, len(self.types)))
         self.ready.append(node.ready)
         self.schedulable.append(node.schedulable)
@@ -163,24 +177,34 @@ class _Laid:
             label = self.labels.get(key)
             if label is None:
                 label = self.labels[key] = _Labels()
+            if label.index is None and value != node.name:
+                label.index = {self.names[row]: code for code, row in enumerate(label.rows)}
+            label.codes.append(
+                len(label.rows) if label.index is None else label.index.setdefault(value, len(label.index))
+            )
             label.rows.append(number)
-            label.codes.append(label.index.setdefault(value, len(label.index)))
 
 
 @dataclass(slots=True)
 class _Labels:
-    """The nodes that carry one label, and the codes of its values there."""
+    """The nodes that carry one label, and the codes of its values there.
 
-    index: dict[str, int] = field(default_factory=dict)
+    *index* is None as long as each has its own name for it, which nobody needs to keep twice.
+    """
+
+    index: dict[str, int] | None = None
     rows: "array[int]" = field(default_factory=lambda: array("i"))
     codes: "array[int]" = field(default_factory=lambda: array("i"))
 
-    def column(self, nodes: int) -> LabelColumn:
-        """Return the column over so many *nodes*."""
-        column = np.full(nodes, -1, dtype=np.int32)
+    def column(self, nodes: Numbered, share: Callable[[Ids], Ids]) -> LabelColumn:
+        """Return the column over *nodes*."""
+        column = np.full(len(nodes), -1, dtype=np.int32)
         column[np.array(self.rows, dtype=np.int64)] = self.codes
         column.setflags(write=False)
-        return LabelColumn(tuple(self.index), MappingProxyType(self.index), column)
+        if self.index is None and len(self.rows) == len(nodes):
+            return LabelColumn(nodes.names, nodes, share(column))
+        index = {nodes.names[row]: code for code, row in enumerate(self.rows)} if self.index is None else self.index
+        return LabelColumn(tuple(index), MappingProxyType(index), share(column))
 
 
 def _load(node: Node, used: tuple[float, float] | None) -> float:

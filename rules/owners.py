@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pipeline.lookup import Lookup
+from pipeline.lookup import Lookup, Share, alone
 from pipeline.mangling import Index
 from pipeline.records import Labels, Pod
 from rules.functions import action_of
@@ -44,16 +44,17 @@ class Owners:
         function_labels: tuple[str, str],
         label_prefix: str,
         overwritten: Overwritten,
+        share: Share = alone,
     ) -> None:
         self._names = known
         self._actions = Lookup(
             ((label_value(action_of(name)), number) for number, name in enumerate(known)),
             lambda number, value: label_value(action_of(known[number])) == value,
-        )
+        ).shared(share, "owners.actions")
         self._functions = Lookup(
             ((label_value(name), number) for number, name in enumerate(known)),
             lambda number, value: label_value(known[number]) == value,
-        )
+        ).shared(share, "owners.functions")
         self._index = index
         self._namespace, self._action = function_labels
         self._own, self._decision, self._mode, self._ignored = (

@@ -143,46 +143,33 @@ class Running:
         """Return for each of *functions* the number of its entries, and of all these the nodes and busyness."""
         if not len(functions):
             return [], _NO_ROWS, _NOWHERE.busy
-        first, behind, node, busy = self.memo.once("laid", self._laid)
-        if int(functions.max()) >= len(first):  # of one that came later, and has no entry
-            none = np.zeros(int(functions.max()) + 1, np.int64)
-            first, behind = np.append(first, none), np.append(behind, none)
+        last, every, changed = len(self.start) - 1, self.entries, self.changed
+        first = self.start.take(np.minimum(functions, last)).tolist()  # one that came later has no entry
+        behind = self.start.take(np.minimum(functions + 1, last)).tolist()
+        counts, node, busy = [], [], []
         # A few tens of slices take less than a dozen passes over their rows.
-        parts = [*zip(first.take(functions).tolist(), behind.take(functions).tolist(), strict=True)]
-        return (
-            [end - start for start, end in parts],
-            np.concatenate([node[start:end] for start, end in parts]),
-            np.concatenate([busy[start:end] for start, end in parts]),
-        )
-
-    def _laid(self) -> tuple[Rows, Rows, Rows, Floats]:
-        """Return where the entries of each function begin and end in the nodes and busyness of all.
-
-        Those of `changed` functions stand behind the others.
-        """
-        size = max(len(self.start) - 1, max(self.changed, default=-1) + 1)
-        first, behind = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        first[: len(self.start) - 1], behind[: len(self.start) - 1] = self.start[:-1], self.start[1:]
-        fresh = [self.entries, *self.changed.values()]
-        functions = np.fromiter(self.changed, np.int64, len(self.changed))
-        ends = np.cumsum([len(each.node) for each in fresh])
-        first[functions], behind[functions] = ends[:-1], ends[1:]
+        for function, start, end in zip(functions.tolist(), first, behind, strict=True):
+            fresh = changed.get(function) if changed else None
+            counts.append(end - start if fresh is None else len(fresh.node))
+            node.append(every.node[start:end] if fresh is None else fresh.node)
+            busy.append(every.busy[start:end] if fresh is None else fresh.busy)
         # Whole machine words: who indexes by them need not make them so first.
-        node = np.concatenate([each.node for each in fresh]).astype(np.int64)
-        return first, behind, node, np.concatenate([each.busy for each in fresh])
+        return counts, np.concatenate(node).astype(np.int64), np.concatenate(busy)
 
-    def all(self) -> tuple[Rows, Entries]:
+    def all(self) -> tuple[Ids, Entries]:
         """Return all entries, by function and node, and the function of each."""
         return self.memo.once("all", self._all)
 
-    def _all(self) -> tuple[Rows, Entries]:
+    def _all(self) -> tuple[Ids, Entries]:
         counts = np.diff(self.start)
-        function = np.repeat(np.arange(len(counts)), counts)
+        function = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         if not self.changed:
             return function, self.entries
         kept = ~np.isin(function, list(self.changed))
         fresh = sorted(self.changed.items())
-        functions = np.concatenate((function[kept], *(np.full(len(each.node), number) for number, each in fresh)))
+        functions = np.concatenate(
+            (function[kept], *(np.full(len(each.node), number, np.int32) for number, each in fresh))
+        )
         order = np.argsort(functions, kind="stable")
         columns = (
             np.concatenate((getattr(self.entries, name)[kept], *(getattr(each, name) for _, each in fresh)))[order]
@@ -227,6 +214,8 @@ class Seen:
         function, node = np.divmod(keys, max(nodes, 1))
         start = np.searchsorted(function, np.arange(functions + 1))
         pods, fresh = counts.astype(np.int32), came.astype(np.int32)
+        if not came.any():
+            fresh = np.broadcast_to(np.int32(0), came.shape)
         busy = pods.astype(np.float64)
         if busyness is not None:
             busy = _busy(function, node, pods, fresh, nodes, busyness)

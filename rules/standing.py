@@ -173,7 +173,7 @@ def standing(pods: Iterable[Pod], nodes: Mapping[str, int]) -> Standing:
 
 def rows(namespace: tuple[Sequence[str], Ids], labels: tuple[Sequence[Labels], Ids], node: Ids) -> Standing:
     """Lay out a pod for each row: names and their codes, label sets and their codes, and nodes (-1: not known)."""
-    at = np.flatnonzero(node >= 0)
+    at = slice(None) if (node >= 0).all() else np.flatnonzero(node >= 0)
     width = max(len(labels[0]), 1)
     cells, kind = np.unique(namespace[1][at].astype(np.int64) * width + labels[1][at], return_inverse=True)
     found = [(namespace[0][cell // width], labels[0][cell % width]) for cell in cells.tolist()]
@@ -183,7 +183,7 @@ def rows(namespace: tuple[Sequence[str], Ids], labels: tuple[Sequence[Labels], I
         ((),) * len(found),
         {(name, frozenset(carried.items()), ()): number for number, (name, carried) in enumerate(found)},
     )
-    return Standing(kinds, kind.astype(np.int32), node[at], np.ones(len(at), dtype=np.int32))
+    return Standing(kinds, kind.astype(np.int32), node[at], np.broadcast_to(np.int32(1), kind.shape))
 
 
 def changed(before: Standing, steps: Iterable[tuple[int, Pod]], nodes: Mapping[str, int]) -> Standing:

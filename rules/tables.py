@@ -12,8 +12,11 @@ import pyarrow.compute as pc
 from featurestore.columnar import codes as codes_of
 from featurestore.snapshot import Snapshot
 from featurestore.snapshot import rows as rows_of
+from pipeline.lookup import Numbered
 from pipeline.records import Node, Taint
-from rules.arrays import encoded, floats, numbered, turned
+from pipeline.texts import Texts
+from pipeline.texts import column as column_of
+from rules.arrays import dictionary, encoded, floats, numbered, turned
 from rules.functions import Floats, Rows
 from rules.running import Busyness, Seen, units
 from rules.standing import Standing, rows
@@ -25,6 +28,7 @@ _NODE: Final = (
     *("node", "node_type", "labels", "taints", "allocatable", "schedulable", "ready"),
     *("gpu_count", "gpu_model", "disk_type", "network_bytes_per_s"),
 )
+_OVER: Final = ("Succeeded", "Failed")
 
 
 def of_cluster(snapshot: Snapshot, cluster: str) -> dict[str, pa.Table]:
@@ -41,6 +45,14 @@ def _of(table: pa.Table, mine: npt.NDArray[np.bool_]) -> pa.Table:
     first = int(np.argmax(mine)) if count else 0
     together = bool(mine[first : first + count].all())
     return table.slice(first, count) if together else table.filter(pa.array(mine))
+
+
+def node_names(table: pa.Table) -> Texts | None:
+    """Return the names of the nodes as they lie in a published table, None where they are not in order there."""
+    if table["node"].num_chunks != 1 or table["node"].null_count:
+        return None
+    names = table["node"].chunk(0)
+    return Texts(names) if pc.all(pc.less(names[:-1], names[1:]), min_count=0).as_py() else None
 
 
 def nodes(table: pa.Table) -> Iterator[Node]:
@@ -97,6 +109,8 @@ def owned(table: pa.Table, labelled: Callable[[Mapping[str, str], str], str | No
         ],
         dtype=np.object_,
     )
+    if not names.any():  # as of pods of no function at all: what is published stays as it lies
+        return table
     found = np.full(len(table), "", dtype=np.object_)
     found[row] = names[cell]
     functions = pc.if_else(nameless, pa.array(found, pa.string()), table["function"].cast(pa.string()))
@@ -134,8 +148,9 @@ def other_requests(column: pa.ChunkedArray) -> dict[str, tuple[Rows, Floats]]:
 
 
 def _holding(table: pa.Table) -> pa.Table:
-    phase = pc.fill_null(table["phase"].cast(pa.string()), "")
-    return table.filter(pc.invert(pc.is_in(phase, pa.array(["Succeeded", "Failed"]))))
+    phases, codes = encoded(table["phase"])
+    over = np.array([phase in _OVER for phase in phases], dtype=np.bool_)[codes]
+    return table.filter(pa.array(~over)) if over.any() else table  # what is not filtered is not copied
 
 
 def standing(table: pa.Table, nodes: Mapping[str, int]) -> Standing:
@@ -157,7 +172,10 @@ def busyness(table: pa.Table, nodes: Mapping[str, int], functions: Mapping[str, 
     return Busyness(start, node[order], floats(table["running"])[order], floats(table["pods"])[order])
 
 
-def placed_functions(table: pa.Table) -> list[str]:
-    """Return the functions of placements, each once."""
-    names, codes = encoded(table["function"])
-    return [name for code in np.unique(codes).tolist() if (name := names[code])]
+def unlearned(table: pa.Table, functions: Numbered) -> list[str]:
+    """Return the functions of placements that are not among *functions*, each once."""
+    placed = dictionary(table["function"])
+    known = pc.is_in(placed.dictionary, value_set=column_of(functions.names)).to_numpy(zero_copy_only=False)
+    there = np.zeros(len(known), dtype=np.bool_)
+    there[placed.indices.to_numpy(zero_copy_only=False)] = True
+    return [name for name in placed.dictionary.filter(pa.array(there & ~known)).to_pylist() if name]

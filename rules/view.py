@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from featurestore.company import of_nodes
 from featurestore.snapshot import Snapshot
+from pipeline.lookup import Share
 from pipeline.records import Node, Pod, Workflow
 from rules import knowledge, tables
 from rules.bases import Bases
 from rules.functions import CompanyMedians, Functions, Latencies, Pairs, Rows, weighed, with_unlearned
 from rules.hosts.podrules import HostRules
+from rules.laid import shared, twins
 from rules.memo import Memo
 from rules.nodes import Nodes, columns, with_held
 from rules.owners import Overwritten, Owners
@@ -42,7 +44,8 @@ def _everywhere(namespace: str, mode: str | None) -> bool:
 class Learned:
     """What one snapshot knows of one cluster; *created* and *version* are the snapshot's.
 
-    *pairs* carry no numbers of node types yet. *tables* are the cluster's rows of the snapshot.
+    *pairs* carry no numbers of node types yet. *tables* are the cluster's rows of the snapshot, *share* knows which
+    columns of theirs it has laid out (`rules.laid`).
     """
 
     cluster: str
@@ -53,6 +56,7 @@ class Learned:
     workflows: Mapping[tuple[str, str], Workflow]
     owners: Owners
     tables: Mapping[str, pa.Table]
+    share: Share
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,10 +102,16 @@ def prepare(
     function_labels: tuple[str, str] = _FUNCTION_LABELS,
     label_prefix: str = _LABEL_PREFIX,
     overwritten: Overwritten = _everywhere,
+    share: Share | None = None,
 ) -> View:
     """Make the view of *cluster* at *at*; without live *nodes* or *pods* those that the snapshot last saw."""
     learned = learn(
-        snapshot, cluster, function_labels=function_labels, label_prefix=label_prefix, overwritten=overwritten
+        snapshot,
+        cluster,
+        function_labels=function_labels,
+        label_prefix=label_prefix,
+        overwritten=overwritten,
+        share=share,
     )
     return view_of(learned, at, nodes=nodes, pods=pods, reservations=reservations, services=services, scopes=scopes)
 
@@ -113,25 +123,28 @@ def learn(
     function_labels: tuple[str, str] = _FUNCTION_LABELS,
     label_prefix: str = _LABEL_PREFIX,
     overwritten: Overwritten = _everywhere,
+    share: Share | None = None,
 ) -> Learned:
     """Lay out what *snapshot* knows of *cluster*; the labels, the prefix and where own labels are overwritten are
-    those of `Policy`.
+    those of `Policy`. Columns are those that were published with it where they are the same, or as *share* has them.
     """
+    share = twins(snapshot.laid.get(cluster, {})) if share is None else share
     found = tables.of_cluster(snapshot, cluster)
     workflows = _workflows(found["workflows"])
     known = knowledge.function_names(found)
-    functions = knowledge.functions(found["functions"], known, workflows.values())
-    owners = Owners(functions.mangled, functions.names, function_labels, label_prefix, overwritten)
+    functions = shared(share, "functions", knowledge.functions(found["functions"], known, workflows.values(), share))
+    owners = Owners(functions.mangled, functions.names, function_labels, label_prefix, overwritten, share)
     found["placements"] = tables.owned(found["placements"], owners.labelled)
     return Learned(
         cluster=cluster,
         version=snapshot.version,
         created=snapshot.created,
         functions=functions,
-        pairs=knowledge.pairs(found["pairs"], functions.index),
+        pairs=shared(share, "pairs", knowledge.pairs(found["pairs"], functions.index)),
         workflows=workflows,
         owners=owners,
         tables=found,
+        share=share,
     )
 
 
@@ -163,7 +176,9 @@ def view_of(
     """
     # In order of their names: equal ones rank alike, in whatever order a server lists them.
     listed = tables.nodes(learned.tables["nodes"]) if nodes is None else sorted(nodes, key=lambda each: each.name)
-    laid = columns(listed, tables.used(learned.tables["nodes"]))
+    kept = tables.node_names(learned.tables["nodes"]) if nodes is None else None
+    share = learned.share
+    laid = columns(listed, tables.used(learned.tables["nodes"]), kept, share)
     names, decisions = _owners(learned, pods)
     pending = [each for each in reservations if each.decision not in decisions]
     unlearned = {*names, *(each.function for each in pending)} - learned.functions.index.keys()
@@ -171,10 +186,21 @@ def view_of(
     seen = _seen(learned, laid, functions, pods, names)
     seen = _reserved(seen, pending, laid, functions)
     busyness = tables.busyness(learned.tables["busyness"], laid.index, learned.functions.index)
+    if busyness is not None:
+        busyness = shared(share, "busyness", busyness)
     held = seen.held(len(laid))
     running = seen.running(len(laid), len(functions), busyness)
+    running = replace(shared(share, "running", running), entries=shared(share, "running.entries", running.entries))
     medians = knowledge.company(learned.tables["company"], learned.functions.index, laid)
+    medians = shared(share, "company", medians)
     latencies = knowledge.latencies(learned.tables["latencies"], learned.functions.index, laid)
+    latencies = shared(share, "latencies", latencies)
+    bases = knowledge.bases(learned.tables["base_times"], latencies, learned.functions.index, laid)
+    seen_pods = (
+        tables.standing(learned.tables["placements"], laid.index)
+        if pods is None
+        else standing(filter(counts, pods), laid.index)
+    )
     return View(
         cluster=learned.cluster,
         version=learned.version,
@@ -186,26 +212,21 @@ def view_of(
         held=held,
         running=running,
         busyness=busyness,
-        pairs=knowledge.typed(learned.pairs, laid.types),
+        pairs=shared(share, "pairs", knowledge.typed(learned.pairs, laid.types)),
         latencies=latencies,
         medians=medians,
-        bases=knowledge.bases(learned.tables["base_times"], latencies, learned.functions.index, laid),
+        bases=shared(share, "bases", bases),
         company=company_now(running, functions, medians, len(laid)),
         workflows=learned.workflows,
         services=services,
-        standing=scoped(
-            tables.standing(learned.tables["placements"], laid.index)
-            if pods is None
-            else standing(filter(counts, pods), laid.index),
-            scopes,
-        ),
+        standing=scoped(shared(share, "standing", seen_pods), scopes),
     )
 
 
 def company_now(running: Running, functions: Functions, medians: CompanyMedians, nodes: int) -> Rows:
     """Return the company on each of so many *nodes*; nobody's where no *medians* would be found by it."""
     if not len(medians.company):
-        return np.zeros(nodes, dtype=np.int64)
+        return np.broadcast_to(np.int64(0), nodes)
     function, entries = running.all()
     return of_nodes(entries.node, function, entries.busy, functions.number, nodes)
 
@@ -213,10 +234,10 @@ def company_now(running: Running, functions: Functions, medians: CompanyMedians,
 def _owners(learned: Learned, pods: Sequence[Pod] | None) -> tuple[list[str], set[str]]:
     """Return the function of each of *pods*, and one's own decisions that they carry; only pods with a node count.
 
-    Without pods the functions are those of the snapshot's placements.
+    Without pods the functions are those of the snapshot's placements that nothing was learned of.
     """
     if pods is None:
-        return tables.placed_functions(learned.tables["placements"]), set()
+        return tables.unlearned(learned.tables["placements"], learned.functions.index), set()
     of = learned.owners
     counting = [pod for pod in pods if counts(pod)]
     return [of.function_of(pod) for pod in counting], {of.decision_of(pod) for pod in counting} - {""}

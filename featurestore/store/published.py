@@ -1,23 +1,33 @@
 """The published snapshot file: written aside, renamed, mapped by any number of readers.
 
 File layout: 8 bytes magic, 8 bytes little-endian header length, the header as JSON (`_Header`), then each table as an
-Arrow IPC file, aligned to 64 bytes, so that any number of processes can map the same pages.
+Arrow IPC file and each column that was laid out of them as its numbers, aligned to 64 bytes, so that any number of
+processes can map the same pages. Earlier files have no such columns, and an earlier reader passes over them.
 """
 
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.columnar import codes, distinct, named
-from featurestore.snapshot import FUNCTIONS, TABLES, Snapshot
+from featurestore.snapshot import FUNCTIONS, TABLES, Column, Snapshot
 from pipeline.errors import NOT_JSON, BadInput
 
 _MAGIC = b"COLOSNP1"
 _ALIGN = 64
+#: What numbers of a column may be.
+_KINDS: Final = ("|b1", "|i1", "|u1", "<i4", "<u4", "<i8", "<u8", "<f8")
+
+#: Lays out columns of a snapshot whose tables lie as they will in the file: by cluster and name.
+Lay = Callable[[Snapshot], Mapping[str, Mapping[str, Column]]]
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -28,21 +38,35 @@ class _Header(msgspec.Struct, frozen=True):
     attribution: dict[str, dict[str, float]]
     tables: dict[str, tuple[int, int]]
     learning: dict[str, dict[str, dict[str, float]]] = {}
+    laid: dict[str, dict[str, tuple[int, int, str]]] = {}
 
 
-def write(snapshot: Snapshot, path: Path) -> None:
-    """Publish *snapshot* at *path*: written aside, synced, then renamed, so that a reader never sees half of it."""
-    buffers: list[tuple[str, pa.Buffer]] = []
+def write(snapshot: Snapshot, path: Path, lay: Lay = lambda coded: {}) -> None:
+    """Publish *snapshot* at *path*: written aside, synced, then renamed, so that a reader never sees half of it.
+
+    Behind its tables are the columns that *lay* makes of them.
+    """
+    parts: list[tuple[int, pa.Buffer]] = []
+    end = 0
+
+    def place(buffer: pa.Buffer) -> tuple[int, int]:
+        nonlocal end
+        at = end
+        parts.append((at, buffer))
+        end += -(-buffer.size // _ALIGN) * _ALIGN
+        return at, buffer.size
+
+    offsets, tables = {}, {}
     for name, table in _coded(snapshot).items():
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
-        buffers.append((name, sink.getvalue()))
-    offsets: dict[str, tuple[int, int]] = {}
-    at = 0
-    for name, buffer in buffers:
-        offsets[name] = (at, buffer.size)
-        at += -(-buffer.size // _ALIGN) * _ALIGN
+        buffer = sink.getvalue()
+        offsets[name], tables[name] = place(buffer), pa.ipc.open_file(buffer).read_all()
+    laid = {
+        cluster: {name: (*place(pa.py_buffer(column)), column.dtype.str) for name, column in columns.items()}
+        for cluster, columns in lay(replace(snapshot, tables=tables)).items()
+    }
     header = msgspec.json.encode(
         _Header(
             snapshot.version,
@@ -52,6 +76,7 @@ def write(snapshot: Snapshot, path: Path) -> None:
             {cluster: dict(counts) for cluster, counts in snapshot.attribution.items()},
             offsets,
             {cluster: {name: dict(one) for name, one in said.items()} for cluster, said in snapshot.learning.items()},
+            laid,
         )
     )
     start = -(-(16 + len(header)) // _ALIGN) * _ALIGN
@@ -59,10 +84,10 @@ def write(snapshot: Snapshot, path: Path) -> None:
     try:
         with aside.open("wb") as file:
             file.write(_MAGIC + len(header).to_bytes(8, "little") + header)
-            for name, buffer in buffers:
-                file.seek(start + offsets[name][0])
+            for at, buffer in parts:
+                file.seek(start + at)
                 file.write(buffer)
-            file.truncate(start + at)
+            file.truncate(start + end)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
@@ -101,6 +126,14 @@ def load(path: Path) -> Snapshot:
             name: pa.ipc.open_file(whole.slice(start + at, size)).read_all()
             for name, (at, size) in header.tables.items()
         }
+        laid = {
+            cluster: {
+                name: np.frombuffer(whole.slice(start + at, size), kind)
+                for name, (at, size, kind) in columns.items()
+                if kind in _KINDS and 0 <= at <= at + size <= whole.size - start and not size % int(kind[2:])
+            }
+            for cluster, columns in header.laid.items()
+        }
     except NOT_JSON:
         raise BadInput(f"{path}: cannot be read as a snapshot: its head is damaged") from None
     except (OSError, pa.ArrowException) as error:
@@ -116,4 +149,5 @@ def load(path: Path) -> Snapshot:
         header.attribution,
         tables,
         header.learning,
+        laid,
     )

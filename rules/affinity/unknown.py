@@ -78,10 +78,8 @@ def _appetites(functions: Functions) -> npt.NDArray[np.float64]:
     levels = functions.levels
     known = levels >= 0
     appetites = np.where(known, levels / 2.0, 0.5)
-    for number in np.flatnonzero(~known.any(axis=1)).tolist():
-        dominant = functions.dominant[number]
-        if dominant in RESOURCES:
-            appetites[number] = [1.0 if name == dominant else 0.0 for name in RESOURCES]
+    told = np.flatnonzero(~known.any(axis=1) & (functions.dominant >= 0))
+    appetites[told] = np.eye(len(RESOURCES))[functions.dominant[told]]
     return appetites
 
 

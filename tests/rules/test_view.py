@@ -145,7 +145,7 @@ def test_a_snapshot_alone_answers_as_the_live_cluster_does():
     )
     alone = prepare(world.snapshot(), "c1", NOW)
     live = world.view()
-    assert alone.nodes.names == live.nodes.names
+    assert list(alone.nodes.names) == list(live.nodes.names)
     for column in ("ready", "schedulable", "load", "type_of"):
         np.testing.assert_array_equal(getattr(alone.nodes, column), getattr(live.nodes, column))
     for resource in ("cpu", "memory", "pods", "nvidia.com/gpu"):
