@@ -15,6 +15,7 @@ from pipeline.mangling import Index
 from pipeline.mangling import mangled as spoken
 from pipeline.records import Workflow
 from pipeline.texts import behind
+from rules import stated
 from rules.advice import Evidence
 from rules.candidates import Ids
 from rules.memo import Memo
@@ -25,6 +26,8 @@ Rows = npt.NDArray[np.int64]
 RESOURCES: Final = ("cpu", "memory", "network", "disk")
 LEVELS: Final = ("low", "medium", "high")
 HIGH, MEDIUM, LOW = 3, 2, 1
+#: The goal for which interference is to be small.
+PERFORMANCE: Final = "performance"
 
 
 def action_of(function: str) -> str:
@@ -258,9 +261,9 @@ def _weights(
         for action in workflow.actions:
             numbers = actions.of(action_of(action.name))
             if len(numbers) == 1:  # two functions of one action name: which is meant is not guessed
-                level = importance(action.importance)
+                level = importance(stated.importance(workflow, action))
                 weight[numbers[0]] = level
-                strict[numbers[0]] = level == HIGH and action.optimization_goal.lower() == "performance"
+                strict[numbers[0]] = level == HIGH and stated.goal(workflow, action) == PERFORMANCE
     return weight, strict
 
 

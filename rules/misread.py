@@ -2,25 +2,29 @@
 
 from collections.abc import Iterator
 
-from pipeline.records import Action, Labels, Workflow
-from rules.functions import IMPORTANCE
+from pipeline.records import Labels
+from rules import stated
+from rules.functions import IMPORTANCE, action_of
+from rules.identity import Identity
 from rules.labels import short
 from rules.policy import MODES, Policy
 
 
-def misread(annotations: Labels, workflow: Workflow | None, action: Action | None, policy: Policy) -> Iterator[str]:
-    """Yield a sentence for each value that says nothing: the annotation, its value, and those that there are."""
-    key = policy.own("mode")
+def misread(annotations: Labels, who: Identity, policy: Policy) -> Iterator[str]:
+    """Yield a sentence for each value that says nothing: where it stands, the value, and those that there are.
+
+    An action that the workflow of the pod does not have is one of these: nothing that it states counts then.
+    """
+    key, workflow, action = policy.own("mode"), who.workflow, who.action
     if (mode := annotations.get(key)) is not None and mode not in MODES:
         yield f"annotation {key}: {short(mode)} is none of {', '.join(MODES)}: it changes nothing"
-    if workflow is not None and action is not None:
-        level = stated_importance(workflow, action)
-        if level and level.lower() not in IMPORTANCE:
+    if workflow is None:
+        return
+    if action is not None:
+        level = stated.importance(workflow, action)
+        if level and level not in IMPORTANCE:
             known = ", ".join(IMPORTANCE)
             yield f"workflow {workflow.name}: importance {short(level)} is none of {known}: taken for medium"
-
-
-def stated_importance(workflow: Workflow, action: Action) -> str:
-    """Return how important *action* is said to be, itself or with all of *workflow*; "" where nothing says it."""
-    whole = {key.lower(): value for key, value in workflow.annotations.items()}
-    return action.importance or str(whole.get("importance") or "")
+    elif workflow.actions:
+        what = f"has no action {short(action_of(who.name))}" if who.name else "has several actions, and none is named"
+        yield f"workflow {workflow.name} {what}: nothing that it states counts (annotation {policy.own('action')})"

@@ -231,7 +231,7 @@ def _cause(request: Request, *, satisfiable: bool, old: bool) -> str:
         return "stale" if old else "other_cluster"
     if not satisfiable:
         return "unsatisfiable"
-    return "unknown_value" if request.misread else ""
+    return "unknown_value" if request.misread or request.workflow_missing else ""
 
 
 def _resolved(

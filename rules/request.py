@@ -7,13 +7,13 @@ from typing import Any, Final, Literal
 from msgspec import structs
 
 from pipeline.records import Action, Labels, Pod, PodSelection, Spread, Workflow
-from rules import relations, shape
+from rules import relations, shape, stated
 from rules.disks.volumes import Volumes
-from rules.functions import HIGH, LEVELS, MEDIUM, RESOURCES, importance
+from rules.functions import HIGH, LEVELS, MEDIUM, PERFORMANCE, RESOURCES, importance
 from rules.hosts.podrules import PodRules, of_pod
 from rules.identity import Identity, identify
 from rules.labels import LONGEST_NAME, cut, label_value
-from rules.misread import misread, stated_importance
+from rules.misread import misread
 from rules.owners import ITSELF, PROGRAM, prewarm
 from rules.policy import Mode, Policy
 from rules.view import View
@@ -115,7 +115,7 @@ class Request:
     @property
     def strict(self) -> bool:
         """Whether its designer asked for performance, and held it highly important."""
-        return self.goal == "performance" and self.importance == HIGH
+        return self.goal == PERFORMANCE and self.importance == HIGH
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -172,7 +172,7 @@ def from_pod(
         apart=_within(record.apart, record.namespace, namespace),
         spread=record.spread,
         elsewhere=elsewhere,
-        misread=tuple(misread(record.annotations, workflow, action, policy)),
+        misread=tuple(misread(record.annotations, identity, policy)),
         hosts=placed,
         **(_demands(workflow, action, identity) if workflow and action else {}),
     )
@@ -200,11 +200,9 @@ def _within(terms: tuple[PodSelection, ...], said: str, namespace: str) -> tuple
 
 def _demands(workflow: Workflow, action: Action, identity: Identity) -> dict[str, Any]:
     """Return what *action* of *workflow* states; importance and goal may stand on the whole workflow."""
-    whole = {key.lower(): value for key, value in workflow.annotations.items()}
-    goal = action.optimization_goal or str(whole.get("optimizationgoal") or "")
     return {
-        "goal": goal.lower(),
-        "importance": importance(stated_importance(workflow, action)),
+        "goal": stated.goal(workflow, action),
+        "importance": importance(stated.importance(workflow, action)),
         "needs": action.extra_resources,
         "wishes": action.preferred_resources,
         "profile": _profile(action.performance_profile),
@@ -215,8 +213,8 @@ def _demands(workflow: Workflow, action: Action, identity: Identity) -> dict[str
 
 def uses_services(workflow: Workflow, action: Action) -> tuple[str, ...]:
     """Return the services that *action* uses, and those that all of *workflow* do."""
-    whole = (value for key, value in workflow.annotations.items() if key.lower() == "usesservice")
-    return tuple(dict.fromkeys((*action.uses_service, *(name for value in whole for name in _names(value)))))
+    whole = (name for value in stated.for_all(workflow, "usesService") for name in _names(value))
+    return tuple(dict.fromkeys((*action.uses_service, *whole)))
 
 
 def _names(given: object) -> list[str]:

@@ -14,6 +14,7 @@ import msgspec
 
 from pipeline import quantity
 from pipeline.errors import NOT_JSON, BadInput
+from pipeline.mangling import mangled
 from pipeline.objects import flat
 from pipeline.objects.wire import name_of, reason
 from pipeline.records import Action, Workflow
@@ -91,10 +92,13 @@ def _action(given: Any, what: str) -> Action:
     if not name:
         raise BadInput(f"{what}.name is missing")
     annotations = _map(given, "annotations", what)
-    goal = {**given, **annotations}
+    stated = {**given, **annotations}
     relations = {key: given[key] for key in _RELATIONS if key in given}
     profile = _map(given, "performanceProfile", what)
     extra = _map(given, "extraResources", what)
+    preferred = _map(extra, "preferredResources", f"{what}.extraResources")
+    preferred |= _map(given, "preferredResources", what)
+    extra.pop("preferredResources", None)
     if _lost(given, "performanceProfile"):
         profile = {key: value for key, value in given.items() if key not in _WORDS and _level(value)}
     if _lost(given, "extraResources"):
@@ -106,20 +110,28 @@ def _action(given: Any, what: str) -> Action:
         id=_text(given, "id", what),
         version=_text(given, "version", what),
         runtime=_text(given, "runtime", what),
-        optimization_goal=_text(goal, "optimizationGoal", what).lower(),
-        importance=_text(goal, "importance", what).lower(),
+        optimization_goal=_text(stated, _spelled(stated, "optimizationGoal"), what).strip().lower(),
+        importance=_text(stated, _spelled(stated, "importance"), what).strip().lower(),
         cpu_request=amounts["requests"].get("cpu"),
         cpu_limit=amounts["limits"].get("cpu"),
         memory_request=amounts["requests"].get("memory"),
         memory_limit=amounts["limits"].get("memory"),
         extra_resources=_scalars(extra, f"{what}.extraResources"),
-        preferred_resources=_scalars(_map(given, "preferredResources", what), f"{what}.preferredResources"),
+        preferred_resources=_scalars(preferred, f"{what}.preferredResources"),
         performance_profile={
             key: _as_level(value, f"{what}.performanceProfile.{key}") for key, value in profile.items()
         },
-        uses_service=_names(goal.get("usesService"), f"{what}.usesService"),
+        uses_service=_names(stated.get(_spelled(stated, "usesService")), f"{what}.usesService"),
         annotations={**relations, **annotations},
     )
+
+
+def _spelled(given: Mapping[str, Any], key: str) -> str:
+    """Return *key* as *given* spells it: in any case, with ``-`` or ``_`` in it, or with a prefix."""
+    if key in given:
+        return key
+    word = mangled(key)
+    return next((each for each in given if mangled(str(each).rpartition("/")[2]) == word), key)
 
 
 def _amounts(given: Mapping[str, Any], resources: Mapping[str, Any], side: str, what: str) -> dict[str, float]:

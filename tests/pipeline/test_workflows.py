@@ -196,6 +196,14 @@ def test_relations_and_services_are_kept() -> None:
     assert found.preferred_resources == {"diskType": "nvme"}
 
 
+def test_preferred_resources_may_stand_among_the_extra_ones() -> None:
+    extra = {"gpu": True, "preferredResources": {"diskType": "ssd", "dms": "keydb"}}
+    action = {"name": "a", "extraResources": extra, "preferredResources": {"diskType": "nvme"}}
+    [found] = workflow_of({"metadata": {"name": "w"}, "spec": {"actions": [action]}}).actions
+    assert found.extra_resources == {"gpu": True}
+    assert found.preferred_resources == {"diskType": "nvme", "dms": "keydb"}
+
+
 def test_strangers_beside_a_filled_heading_are_left_alone() -> None:
     action = {
         "name": "a",

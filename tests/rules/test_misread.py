@@ -62,3 +62,33 @@ def test_what_weighs_more_is_the_cause():
     manifest = pod("guest/hello", annotations={MODE: "requrie"}, requests={"cpu": "1000"})
     answer = advised(manifest)
     assert (answer.cause, len(told(answer))) == ("unsatisfiable", 1)
+
+
+HARD = {"extraResources": {"gpu": True}}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (of_workflow("helo"), "has no action 'helo'"),
+        (pod(annotations={"workflow": "w"}), "has several actions, and none is named"),
+        (pod("guest/other", annotations={"workflow": "w"}), "has no action 'other'"),
+    ],
+    ids=["mistyped", "not named", "by its labels another"],
+)
+def test_an_action_that_its_workflow_does_not_have_is_told_since_its_needs_do_not_count(manifest, said):
+    workflow = flow({"name": "hello", **HARD}, {"name": "world", **HARD})
+    answer = advised(manifest, workflows=[workflow])
+    key = "colocation.internal/action"
+    assert told(answer) == [f"workflow w {said}: nothing that it states counts (annotation {key})"]
+    assert (answer.satisfiable, answer.cause) == (True, "unknown_value")
+    assert advised(of_workflow("hello"), workflows=[workflow]).cause == "unsatisfiable"
+
+
+def test_the_only_action_need_not_be_named():
+    answer = advised(pod(annotations={"workflow": "w"}), workflows=[flow({"name": "hello"})])
+    assert (answer.function, told(answer), answer.cause) == ("hello", [], "")
+
+
+def test_a_workflow_that_is_not_there_counts_as_well():
+    assert advised(of_workflow("hello", workflow="wv"), workflows=[flow({"name": "hello"})]).cause == "unknown_value"

@@ -119,6 +119,23 @@ def test_importance(given, weight):
     assert request.importance == weight
 
 
+@pytest.mark.parametrize(
+    ("goal", "level", "service"),
+    [
+        ("optimizationGoal", "importance", "usesService"),
+        ("optimizationgoal", "Importance", "usesservice"),
+        ("optimization-goal", "IMPORTANCE", "uses-service"),
+        ("optimization_goal", "physics-faas.eu/importance", "physics-faas.eu/usesService"),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_spellings_of_what_an_action_states(goal, level, service, whole):
+    said = {goal: " Performance", level: "High ", service: "redis"}
+    workflow = flow({"name": "hello"}, **said) if whole else flow({"name": "hello", "annotations": said})
+    request = World([node("A")], workflows=[workflow]).request(of_workflow("hello"), Policy())
+    assert (request.strict, request.services) == (True, ("redis",))
+
+
 def test_importance_and_goal_may_stand_on_the_whole_workflow():
     whole = flow({"name": "bare"}, optimizationGoal="Performance", importance="High")
     assert asked(of_workflow("bare"), workflows=[whole]).strict

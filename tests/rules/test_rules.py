@@ -127,6 +127,24 @@ def test_a_strict_victim_is_kept_clear_of_too():
     assert values == {"checkout"}
 
 
+def test_what_is_stated_for_a_whole_workflow_holds_for_those_who_would_suffer_too():
+    said = {"optimizationGoal": "performance", "importance": "High"}
+    world = World(
+        [node("A"), node("B"), node("C")],
+        pods=[running("checkout", "A"), running("batch", "B")],
+        slowdowns={("checkout", "hello"): 0.4, ("batch", "hello"): 0.5},
+        workflows=[flow(critical("hello")), flow({"name": "checkout"}, name="shop", **said)],
+    )
+    assert names(world.advise(of_workflow("hello"))) == ["C", "B", "A"], ".4 of High weighs more than .5 of Medium"
+    required = anti(world.advise(of_workflow("hello"), "require"), REQUIRED)
+    assert {value for term in required for value in term["labelSelector"]["matchExpressions"][0]["values"]} == {
+        "checkout"
+    }
+    lowly = {"name": "checkout", "annotations": {"importance": "Low"}}
+    own = replace(world, workflows=[flow(lowly, name="shop", **said)])
+    assert names(own.advise(pod("hello"))) == ["C", "A", "B"], "what its action says itself comes first"
+
+
 def test_a_row_for_the_nodes_own_type_replaces_that_for_all():
     world = World(
         [node("A", kind="t1"), node("B", kind="t2")],
