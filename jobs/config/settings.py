@@ -1,12 +1,13 @@
 """All settings, and how they are read from a TOML file and the environment (``COLOCATE_``, ``__``)."""
 
+import contextlib
 import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from jobs.config.serving import LogSettings, ReplicaSettings, ServeSettings, TraceSettings
@@ -79,6 +80,7 @@ _NOT_SETTINGS = frozenset({"COLOCATE_CONFIG", "COLOCATE_LOGGED"})
 def load(path: Path | None) -> Settings:
     """Read the settings from *path* (default ``colocate.toml`` if present) under the environment's.
 
+    Files that they name are relative to the working directory, wherever they are named, and come out in full.
     Raises `BadInput` in one line naming the file or variable and the field.
     """
     where = path if path is not None else Path(os.environ.get("COLOCATE_CONFIG", "colocate.toml"))
@@ -87,7 +89,7 @@ def load(path: Path | None) -> Settings:
         try:
             given = tomllib.loads(where.read_text(encoding="utf-8-sig"))
         except OSError as error:
-            raise BadInput(f"{where}: {error.strerror}") from None
+            raise BadInput(f"{_in_full(where)}: {error.strerror}") from None
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadInput(f"{where}: {str(error).splitlines()[0]}") from None
     known = {f"COLOCATE_{name.upper()}" for name in Settings.model_fields}
@@ -96,7 +98,9 @@ def load(path: Path | None) -> Settings:
         if upper.startswith("COLOCATE_") and upper not in _NOT_SETTINGS and upper.split("__")[0] not in known:
             raise BadInput(f"environment variable {variable}: no such setting")
     try:
-        return Settings(**given)
+        return _from_here(Settings(**given))
+    except FileNotFoundError:  # of the working directory: nothing else is looked for
+        raise BadInput("the working directory, which files are relative to, is not there any more") from None
     except SettingsError as error:
         found = re.search(r'field "(\w+)"', str(error))
         variable = f"COLOCATE_{found[1].upper()}" if found else "COLOCATE_..."
@@ -106,6 +110,28 @@ def load(path: Path | None) -> Settings:
         field = ".".join(str(part) for part in first["loc"])
         reason = _plain(first["type"], first.get("ctx", {})) or first["msg"].removeprefix("Value error, ")
         raise BadInput(f"{where} or environment: {field or 'settings'}: {reason}") from None
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def _from_here(group: _Model) -> _Model:
+    """Return *group* with each file that it names in full, so that every message says which one is meant."""
+    return group.model_copy(update={name: _named(getattr(group, name)) for name in type(group).model_fields})
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, Path):
+        return value.absolute()
+    if isinstance(value, BaseModel):
+        return _from_here(value)
+    return [_named(each) for each in value] if isinstance(value, list) else value
+
+
+def _in_full(path: Path) -> Path:
+    with contextlib.suppress(FileNotFoundError):  # without a working directory there is no more to say
+        return path.absolute()
+    return path
 
 
 def _plain(kind: str, context: dict[str, Any]) -> str:

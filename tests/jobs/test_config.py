@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobs import config
+from jobs.cli.main import main
 from pipeline.errors import BadInput
 
 
@@ -26,7 +27,7 @@ def refused(tmp_path: Path, text: str) -> str:
 def test_without_a_file_a_fresh_installation_observes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert config.load(None).advice.mode == "observe"
-    assert config.load(None).store.path == Path("colocation.duckdb")
+    assert config.load(None).store.path == tmp_path / "colocation.duckdb"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,47 @@ def test_what_could_only_fail_later_is_refused_at_once(tmp_path: Path, text: str
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_setting(tmp_path: Path) -> None:
-    assert loaded(tmp_path, '\ufeff[store]\npath = "x"\n').store.path == Path("x")
+    assert loaded(tmp_path, '\ufeff[store]\npath = "/x"\n').store.path == Path("/x")
+
+
+def test_files_are_relative_to_the_working_directory_wherever_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("COLOCATE_STORE__SPOOL", "by/environment")
+    namespace = '[[clusters.openwhisk.namespaces]]\nname = "guest"\nkey_file = "key"\n'
+    cluster = f'[[clusters]]\nname = "a"\n[clusters.openwhisk]\nurl = "https://o"\n{namespace}'
+    held = loaded(elsewhere, f'[store]\npath = "../by.file"\n[serve]\ntls_cert = "/etc/crt"\n{cluster}')
+    assert held.store.path == here / ".." / "by.file"
+    assert held.store.spool == here / "by" / "environment"
+    assert held.store.snapshot == here / "colocation.snapshot"
+    assert (held.serve.tls_cert, held.serve.tls_key) == (Path("/etc/crt"), None)
+    openwhisk = held.clusters[0].openwhisk
+    assert openwhisk is not None
+    assert openwhisk.namespaces[0].key_file == here / "key"
+    assert openwhisk.ca_file is None
+
+
+def test_what_is_missing_is_named_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["--config", "nowhere.toml", "functions"]) == 2
+    assert f"{tmp_path}/nowhere.toml: No such file" in capsys.readouterr().err
+    assert main(["decisions"]) == 2
+    assert f"{tmp_path}/colocation.duckdb: no such file" in capsys.readouterr().err
+
+
+def test_without_a_working_directory_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(BadInput, match="working directory"):
+        config.load(None)
 
 
 @pytest.mark.parametrize("variable", ["COLOCATE_STORE", "COLOCATE_CLUSTERS"])
