@@ -43,6 +43,7 @@ from jobs.service.routes import Readiness
 from jobs.service.spool import Spool
 from jobs.service.state import State
 from jobs.service.tls import Protocol, context_of
+from jobs.service.unwritten import Unwritten
 from jobs.service.views import Views
 from jobs.service.warming import Warming
 from pipeline.errors import ColocationError
@@ -67,8 +68,11 @@ _FIRST_SNAPSHOT = 20.0
 class Process:
     """Everything of one serving process; `start` and `close` its threads, `run` the server."""
 
-    def __init__(self, settings: Settings, directory: Path | None, slot: int) -> None:
+    def __init__(
+        self, settings: Settings, directory: Path | None, slot: int, unwritten: Unwritten | None = None
+    ) -> None:
         """Put the parts together; raises `BadInput` for settings that cannot be served from."""
+        unwritten = unwritten or Unwritten()
         memory.modest()
         serve = settings.serve
         cluster = admitted(settings)
@@ -113,7 +117,10 @@ class Process:
                 self._reservations = reached.controller(settings, disks)
         kept = history.History(settings)
         self._history = kept
-        self.spool = Spool(kept.keep, tally.lost)
+        if lost := unwritten.inherit():
+            tally.lost(lost)
+            _log.warning("decisions of a process that was killed are not recorded", at_most=lost)
+        self.spool = Spool(kept.keep, tally.lost, unwritten=unwritten)
         self._housekeeping = Periodic("housekeeping", _HOUSEKEEPING, self._keep_house(token, replicas), finally_=True)
         warming = Warming(lambda: self.state.current.view, policy)
         self._jobs = Periodic("stream jobs", _HOUSEKEEPING, self.hosts.refresh)
@@ -241,10 +248,12 @@ def _revealed(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()
 
 
-def run(settings: Settings, sock: socket.socket, directory: Path | None, slot: int) -> None:
+def run(
+    settings: Settings, sock: socket.socket, directory: Path | None, slot: int, unwritten: Unwritten | None = None
+) -> None:
     """Serve until told to end."""
     tracing.start(settings.trace, "serve")
-    process = Process(settings, directory, slot)
+    process = Process(settings, directory, slot, unwritten)
     # The server raises the signal that ended it once more when it is done: there is still something to close.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -265,12 +274,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--descriptor", type=int, required=True)
     parser.add_argument("--directory", type=Path)
     parser.add_argument("--slot", type=int, default=0)
+    parser.add_argument("--unwritten", type=int)
     given = parser.parse_args(arguments)
     logs.configure()
     try:
         settings = load(given.config)
         logs.configure(logs.LEVELS[settings.log.level], settings.log.form)
-        run(settings, socket.socket(fileno=given.descriptor), given.directory, given.slot)
+        unwritten = Unwritten(given.unwritten, given.slot)
+        run(settings, socket.socket(fileno=given.descriptor), given.directory, given.slot, unwritten)
     except ColocationError as error:
         _log.error("not served", error=str(error))
         return 2

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from jobs.service.decide import Decided
 from jobs.service.periodic import Periodic
+from jobs.service.unwritten import Unwritten
 
 
 class Spool:
@@ -13,6 +14,7 @@ class Spool:
 
     Where more than *room* wait, further ones are refused, which the caller counts. *write* gets each batch once,
     and an empty one when nothing waits; if it raises, the batch is lost and *lost* is told how many those were.
+    *unwritten* knows how many wait, for a successor of this process.
     """
 
     BATCH = 1000
@@ -23,10 +25,12 @@ class Spool:
         lost: Callable[[int], object],
         room: int = 10_000,
         seconds: float = 1.0,
+        unwritten: Unwritten | None = None,
     ) -> None:
         self._write = write
         self._lost = lost
         self._room = room
+        self._unwritten = unwritten or Unwritten()
         self._waiting: deque[Decided] = deque()
         self._recent: deque[Decided] = deque(maxlen=1000)
         self._writing = threading.Lock()
@@ -37,6 +41,7 @@ class Spool:
         self._recent.append(decided)
         if len(self._waiting) >= self._room:
             return False
+        self._unwritten.take()
         self._waiting.append(decided)
         return True
 
@@ -63,5 +68,7 @@ class Spool:
                 except Exception:
                     self._lost(len(batch))
                     raise
+                finally:
+                    self._unwritten.done(len(batch))
                 if not self._waiting:
                     return

@@ -20,7 +20,7 @@ from jobs import logs, tracing
 from jobs.config import Settings, admitted
 from jobs.ending import Ending, on_signals
 from jobs.regions.instance import Instance
-from jobs.service import listening
+from jobs.service import listening, unwritten
 from jobs.service.health import from_table
 from jobs.service.periodic import Periodic
 from jobs.service.tls import context_of
@@ -69,6 +69,7 @@ class _Supervisor:
         self._descriptor = descriptor
         self._directory = directory
         self._workers = settings.serve.workers
+        self._unwritten = unwritten.shared(self._workers)
         self._stopping = Ending()
         self._store = Store(settings.store.path, settings.store.deadline)
         self._spool = settings.store.spool
@@ -112,12 +113,17 @@ class _Supervisor:
                 self._clockwork.stop()
             servers.stop()
             self._flusher.close(timeout=_LAST_FLUSH)
+            if self._unwritten is not None:
+                os.close(self._unwritten)
         return code or 0
 
     def _start_server(self, slot: int) -> children.Process:
         config = ("--config", str(self._config_path)) if self._config_path is not None else ()
         given = ("--descriptor", str(self._descriptor), "--directory", str(self._directory), "--slot", str(slot))
-        return children.start("jobs.service.process", (*config, *given), (self._descriptor,))
+        if (shared := self._unwritten) is None:
+            return children.start("jobs.service.process", (*config, *given), (self._descriptor,))
+        more = ("--unwritten", str(shared))
+        return children.start("jobs.service.process", (*config, *given, *more), (self._descriptor, shared))
 
     def _report(self) -> None:
         """Say how the sources fare as soon as a collection has ended, not only with the next snapshot."""

@@ -88,6 +88,31 @@ def test_a_serving_process_that_dies_is_replaced_and_its_counts_go_on(served: Se
     assert served.metric("colocation_decisions_total", mode="observe") == 2
 
 
+def test_decisions_that_went_with_a_killed_process_are_counted_by_the_next(tmp_path: Path) -> None:
+    config = configured(tmp_path, {"cluster": "c1"})
+    answered, dropped = 0, 0.0
+    with supervisor(config, "--no-schedule") as served:
+        served.wait()
+        for attempt in range(5):  # its thread may write just before it is killed
+            [pid] = served.family()
+            with httpx.Client(base_url=served.url, timeout=PATIENCE) as client:
+                for number in range(20):
+                    body = encoded(review(uid=f"decision-{attempt}-{number}"))
+                    assert client.post("/mutate", content=body).json()["response"]["allowed"] is True
+                    answered += 1
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda pid=pid: pid not in served.family() and len(served.family()) == 1, PATIENCE)
+            wait_until(served.ready, PATIENCE)
+            if dropped := served.metric("colocation_decisions_dropped_total") or 0.0:
+                break
+        assert 0 < dropped <= answered
+        assert f'"at_most": {int(dropped)}' in served.log()
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(30) == 0
+    rows = Store(config.parent / "store.duckdb").read(lambda con: decisions.recent(con, limit=1000)).num_rows
+    assert rows <= answered <= rows + dropped
+
+
 def test_when_the_supervisor_is_killed_its_children_die_too(tmp_path: Path) -> None:
     with supervisor(configured(tmp_path), "--no-schedule") as served:
         served.wait()
