@@ -164,7 +164,7 @@ def _tell(process: "subprocess.Popen[str]") -> None:
 
 
 def _answering(directory: Path, made: Sequence[Path], functions: int) -> list[Figure]:
-    configs = {count: configuration(directory, f"served-{count}") for count in (1, 2)}
+    configs = {count: configuration(directory, f"served-{count}", f"workers = {count}\n") for count in (1, 2)}
     for config in configs.values():
         config.with_suffix(".snapshot").hardlink_to(made[0])
     asked = Asked(templates(range(min(ASKED, functions)), 1), 1)

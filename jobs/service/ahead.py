@@ -6,6 +6,7 @@ taken from those pods that were asked about, the commonest one; the functions co
 An answer holds for the view that it was made from. Once another took its place, where only pods came and went, it is
 given for `LONGEST` more, and worked out anew before. Where views follow each other that takes a twentieth of a core,
 which is enough for the busiest functions; where nothing changes a third, until there is one for each function.
+Processes that answer beside each other share that: each gets a part of the pods, and what it has ready is worth that.
 """
 
 import gc
@@ -29,10 +30,10 @@ _FUNCTIONS: Final = 10_000
 _SHAPES: Final = 64
 #: A view that has stood for so many seconds stands where nothing changes: else another would have taken its place.
 _SETTLED: Final = 10.0
-#: After each answer nothing is done for so many times as long as it took, where views follow each other and where
-#: nothing changes, and for so many seconds at most.
-_REST: Final = 19.0
-_REST_SETTLED: Final = 2.0
+#: So much of a core all processes together take, where views follow each other and where nothing changes; after each
+#: answer nothing is done for so many seconds at most.
+_SHARE: Final = 1.0 / 20.0
+_SHARE_SETTLED: Final = 1.0 / 3.0
 _PAUSE: Final = 0.5
 #: What is left after so many seconds comes at the next turn.
 _TURN: Final = 1.0
@@ -62,6 +63,7 @@ class Ahead:
     `work` for one of its own.
 
     *retire* gets the answers that are done with. *spent* counts the seconds that all this took, *made* the answers.
+    *workers* is the number of processes that answer beside each other, this one among them.
     """
 
     def __init__(
@@ -69,7 +71,9 @@ class Ahead:
         retire: Callable[[Answers], None] = lambda former: None,
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        workers: int = 1,
     ) -> None:
+        self._workers = workers
         self.spent = Spent()
         self.made = 0
         self._retire = retire
@@ -136,7 +140,8 @@ class Ahead:
             self.made += 1
             if self.made % _FROZEN == 0:
                 gc.freeze()  # it lives as long as the view does: no collection is to walk over it
-            self._pause(min((self.spent.seconds - paid) * (_REST_SETTLED if settled else _REST), _PAUSE))
+            idle = self._workers / (_SHARE_SETTLED if settled else _SHARE) - 1.0
+            self._pause(min((self.spent.seconds - paid) * idle, _PAUSE))
             if self._eras[0] is not era or self._like is not like or self._clock() >= until:
                 return
         if settled:

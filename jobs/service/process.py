@@ -91,7 +91,7 @@ class Process:
         kubernetes = partial(wire.kubernetes_of, settings, cluster)
         self.hosts = HostJobs(Control(settings.store.control), cluster, settings.hosts, kubernetes)
         retiring = Retiring()
-        self.ahead = Ahead(retiring.answers)
+        self.ahead = Ahead(retiring.answers, workers=serve.workers)
         views = Views(cluster, policy, self.reservations, lambda: self.live)
         self.state: State[View] = State(
             settings.store.snapshot,

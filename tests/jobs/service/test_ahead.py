@@ -53,13 +53,13 @@ def moved(view: View, at: Any = SOON, **more: Any) -> View:
 class Served:
     """A desk that answers from one view at a time, the first of which has just come."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: int = 1) -> None:
         self.seconds = 0.0
         self.now = NOW
         self.paused: list[float] = []
         self.retired: list[Answers] = []
         self.worked = 0
-        self.ahead = Ahead(self.retired.append, self._pause, lambda: self.seconds)
+        self.ahead = Ahead(self.retired.append, self._pause, lambda: self.seconds, workers)
         self.state = Fixed(WORLD)
         self.desk = Desk(self.state, POLICY, Reservations(), now=lambda: self.now, ahead=self.ahead)  # type: ignore[arg-type]
         prepare = self.desk._prepare
@@ -211,9 +211,13 @@ def test_of_a_snapshot_that_is_too_old_nothing_is_given_and_nothing_made() -> No
     assert served.worked == 1
 
 
-@pytest.mark.parametrize(("stood", "times"), [(0.0, 19.0), (10.0, 2.0)])
-def test_it_takes_a_twentieth_of_a_core_and_a_third_where_nothing_changes(stood: float, times: float) -> None:
-    served = Served()
+@pytest.mark.parametrize(
+    ("stood", "workers", "times"), [(0.0, 1, 19.0), (10.0, 1, 2.0), (0.0, 2, 39.0), (10.0, 4, 11.0)]
+)
+def test_processes_take_a_twentieth_of_a_core_together_and_a_third_where_nothing_changes(
+    stood: float, workers: int, times: float
+) -> None:
+    served = Served(workers)
     for action in ("batch", "world"):
         served.patched(pod(action))
     served.seconds = stood
