@@ -108,13 +108,20 @@ def handlers(shown: Shown) -> Mapping[str, Handler]:
         return _json(tables.Page(snapshot.version, len(found), [dict(each) for each in found]))
 
     def decision(name: str) -> Response:
-        for one in reversed(shown.recent()):
-            if one.kept.decision == name:
-                kept = one.record()
-                row = {column: getattr(kept, column, None) for column in DECISIONS.names}
-                return _json({**row, "document": kept.document})
-        stored = shown.stored(name)
-        return problem(404, f"decision {name!r}: not known here") if stored is None else _json(stored)
+        made = next((one for one in reversed(shown.recent()) if one.kept.decision == name), None)
+        try:
+            stored = shown.stored(name)  # only the store tells what became of it
+        except SourceError:
+            if made is None:
+                raise
+            stored = None
+        if stored is not None:
+            return _json(stored)
+        if made is None:
+            return problem(404, f"decision {name!r}: not known here")
+        kept = made.record()
+        row = {column: getattr(kept, column, None) for column in DECISIONS.names}
+        return _json({**row, "document": kept.document})
 
     return {
         "page": shell.index,

@@ -252,3 +252,26 @@ def test_a_decision_just_made_is_answered_whole_and_a_stored_one_from_the_store(
         )
         missing = client.get("/v1/decisions/none")
         assert (missing.status_code, missing.json()["detail"]) == (404, "decision 'none': not known here")
+
+
+def test_a_decision_just_made_tells_what_became_of_it_once_the_store_knows() -> None:
+    fakes = Fakes()
+    rows: dict[str, Any] = {}
+
+    def stored(name: str) -> Any:
+        if isinstance(rows.get(name), Exception):
+            raise rows[name]
+        return rows.get(name)
+
+    with running(replace(fakes.parts(), stored=stored)) as url, httpx.Client(base_url=url) as client:
+        client.post("/mutate", content=encoded(review(uid="new")))
+        assert _json(client, "/v1/decisions/new")["node"] is None
+        rows["new"] = {"decision": "new", "node": "n1", "followed": True, "document": msgspec.Raw(b"{}")}
+        told = _json(client, "/v1/decisions/new")
+        assert (told["node"], told["followed"]) == ("n1", True)
+        rows["new"] = Temporary("store", "busy", "in use by another process")
+        assert _json(client, "/v1/decisions/new")["decision"] == "new", (
+            "this process made it: the store is not needed"
+        )
+        rows["other"] = rows["new"]
+        assert client.get("/v1/decisions/other").status_code == 503
