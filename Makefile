@@ -31,7 +31,7 @@ $(CHECKS): $(RUNS)
 	@touch $@
 
 demo: $(RUNS)
-	@echo "Starting the demo: it speaks after some seconds, the first time after half a minute at most ..."
+	@echo "Starting the demo ..."
 	$(BIN)/colocate demo $(ARGS)
 
 lint: $(CHECKS)

@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +30,8 @@ def demo(*, directory: Path | None, serve: bool, port: int | None = None, swap: 
     with _directory(directory) as home, _own_settings_only(), replay(recording, home, port=port) as path:
         settings = config.load(path)
         show.opening(recording)
-        result = run(recording, settings)
+        result = run(recording, settings, told=show.step)
+        show.step("Playing a consistent region of simulated PEs")
         show.region(region.told())
         show.show(result, kept=path if directory is not None else None)
         if serve:
@@ -46,10 +47,14 @@ def demo(*, directory: Path | None, serve: bool, port: int | None = None, swap: 
     return collect.exit_code(result.outcomes)
 
 
-def run(recording: recorded.Recording, settings: config.Settings) -> Result:
-    """Take the recorded cluster, which *settings* reach, through the whole pipeline."""
+def run(
+    recording: recorded.Recording, settings: config.Settings, *, told: Callable[[str], None] = lambda said: None
+) -> Result:
+    """Take the recorded cluster, which *settings* reach, through the whole pipeline; *told* hears what begins."""
     at = moment(recording)
+    told("Collecting what the recorded cluster answers")
     outcomes = collect.run(settings, now=lambda: at)
+    told("Learning which functions disturb which")
     # What was collected counts from then on, so that learning comes after it.
     learn.run(settings, CLUSTER, now=lambda: at + timedelta(seconds=1))
     snapshot = published.load(settings.store.snapshot)

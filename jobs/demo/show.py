@@ -39,13 +39,19 @@ def opening(recording: "Recording") -> None:
         f" Linux {escape(made_on['kernel'])}, from {begun:%Y-%m-%d %H:%M} to {ended:%H:%M} UTC;"
         f" shown as of {shown:%Y-%m-%d}.\n"
     )
-    console.print("Collecting and learning takes some seconds, the first time longer: it is compiled then ...\n")
+    console.print("This takes some seconds, the first time a minute or two: its own loops are compiled then.")
+    sys.stdout.flush()
+
+
+def step(said: str) -> None:
+    """Say what begins now."""
+    _console().print(f"{escape(said)} ...")
     sys.stdout.flush()
 
 
 def region(said: str) -> None:
     """Print what a consistent region did."""
-    _console().print(f"{escape(said)}\n")
+    _console().print(f"\n{escape(said)}\n")
 
 
 def show(result: Result, kept: Path | None = None) -> None:

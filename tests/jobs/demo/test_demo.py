@@ -28,6 +28,24 @@ def swapped(tmp_path_factory: pytest.TempPathFactory) -> run.Result:
     return _run(tmp_path_factory.mktemp("swapped"), _SWAP)
 
 
+def test_what_takes_long_is_told_before_it_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Enough(Exception):
+        pass
+
+    heard: list[str] = []
+
+    def learns(*_: object, **__: object) -> None:
+        heard.append("it learns")
+        raise Enough
+
+    monkeypatch.setattr(run.collect, "run", lambda *_, **__: heard.append("it collects"))
+    monkeypatch.setattr(run.learn, "run", learns)
+    with pytest.raises(Enough):
+        run.run(recorded.load(None), config.Settings(), told=heard.append)
+    assert [said.split()[0] for said in heard] == ["Collecting", "it", "Learning", "it"]
+    assert [said for said in heard if said.startswith("it")] == ["it collects", "it learns"]
+
+
 def test_every_source_is_collected(result: run.Result) -> None:
     assert {each.outcome for each in result.outcomes} == {"ok"}
     assert sum(each.rows for each in result.outcomes if each.source == "activations") == len(
