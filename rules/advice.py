@@ -78,20 +78,26 @@ class NodeWish:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Affinity, or with *apart* anti-affinity, to pods with these labels; *weight* None where it is required."""
+    """Affinity, or with *apart* anti-affinity, to pods with these labels; *weight* None where it is required.
+
+    They are pods of the pod's own namespace, with *across* of all, with *namespace* of that one.
+    """
 
     apart: bool
     expressions: tuple[Expression, ...]
     topology_key: str
     weight: int | None
     across: bool = False
+    namespace: str = ""
 
     @property
     def rendered(self) -> "Rendered":
         """The term as Kubernetes reads it."""
         place = ("anti" if self.apart else "pod") + ("_required" if self.weight is None else "_preferred")
         term: Json = {"labelSelector": {"matchExpressions": [each.json for each in self.expressions]}}
-        if self.across:
+        if self.namespace:
+            term["namespaces"] = [self.namespace]
+        elif self.across:
             term["namespaceSelector"] = {}
         term["topologyKey"] = self.topology_key
         return Rendered.of(place, term if self.weight is None else {"weight": self.weight, "podAffinityTerm": term})

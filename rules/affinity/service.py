@@ -23,7 +23,6 @@ def service(request: Request, view: View, policy: Policy) -> Advice:
     """
     if not request.services:
         return silent(NAME)
-    across = request.namespace in policy.across
     grades = np.zeros(len(view.nodes))
     terms: list[Term] = []
     reasons = []
@@ -31,7 +30,8 @@ def service(request: Request, view: View, policy: Policy) -> Advice:
         there, _, short = name.rpartition("/")
         there = there or request.namespace
         selector = view.services.get((there, short))
-        if there != request.namespace and not across:
+        elsewhere = there if there != request.namespace else ""
+        if elsewhere and request.namespace not in policy.across:
             said = f"uses service {name} of another namespace, which rules of {request.namespace} may not reach"
             reasons.append(Reason(NAME, f"{said}: no rule"))
             continue
@@ -41,7 +41,7 @@ def service(request: Request, view: View, policy: Policy) -> Advice:
         expressions = tuple(Expression(key, "In", (value,)) for key, value in sorted(selector.items()))
         near = _near(there, selector, view, policy)
         grades += near / len(request.services)
-        terms.append(PodTerm(False, expressions, policy.topology_key, _WEIGHT, across))
+        terms.append(PodTerm(False, expressions, policy.topology_key, _WEIGHT, namespace=elsewhere))
         reasons.append(Reason(NAME, f"uses service {name}: near its pods, on {np.count_nonzero(near)} nodes now"))
     scores = graded("wishes", grades, share=0.2) if grades.any() else None
     return Advice(NAME, scores=scores, terms=tuple(terms), reasons=lambda: reasons)

@@ -563,7 +563,23 @@ def test_a_service_of_another_namespace_only_where_rules_may_reach_it():
     answer = replace(world, pods=[there]).advise(of_workflow("f"), across=frozenset({"ow"}))
     assert names(answer) == ["B", "A"]
     [term] = answer.affinity["podAffinity"][PREFERRED]
-    assert term["podAffinityTerm"]["namespaceSelector"] == {}
+    assert (term["podAffinityTerm"]["namespaces"], "namespaceSelector" in term["podAffinityTerm"]) == (
+        ["else"],
+        False,
+    )
+
+
+def test_a_service_draws_to_its_own_pods_and_not_to_namesakes_of_other_namespaces():
+    namesake = msgspec.structs.replace(SERVED.pods[0], namespace="else", node="A", uid="u2")
+    world = replace(SERVED, pods=[*SERVED.pods, namesake])
+    manifest = of_workflow("f")
+    answer = world.advise(manifest, across=frozenset({"ow"}))
+    assert names(answer) == ["B", "A"]
+    result = jsonpatch.apply_patch(manifest, list(answer.patch))
+    alone = {"podAffinity": result["spec"]["affinity"]["podAffinity"]}
+    drawn = {**result, "spec": {**result["spec"], "affinity": alone}}
+    weights = {each.name: scheduling.preference(drawn, each, world.nodes, world.pods) for each in world.nodes}
+    assert weights == {"A": 0, "B": 50}
 
 
 def test_pods_of_before_the_webhook_are_joined_by_the_labels_of_openwhisk():
