@@ -27,7 +27,6 @@ from featurestore.attribution.attribute import attribute
 from featurestore.columnar import named
 from featurestore.designs import designs, expose
 from featurestore.exposure.sweep import sweep
-from featurestore.interference.concurrency import build
 from featurestore.interference.decision import decide
 from featurestore.interference.evidence import Options, Told
 from featurestore.interference.victim import fit_victim
@@ -153,8 +152,7 @@ def _fits(n: int) -> Iterator[Work]:
     where = pa.table({"node": rows["node"], "pod": rows["pod"], "method": named(np.full(len(rows), 5), _GIVEN)})
     read = runs.read(rows, where, _NO_NODES, none, int(_END.timestamp() * 1e6))
     exposure = expose(read)
-    everywhere = build(read.function.astype(np.int64), read.start / 1e6, read.end / 1e6, len(read.functions))
-    yield lambda: [fit_victim(each, everywhere) for each in designs(read, exposure)]
+    yield lambda: [fit_victim(each) for each in designs(read, exposure, Options().column_overlaps)]
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """From runs and their exposures to the evidence of one victim after another, as the estimator takes it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,8 @@ from featurestore.columnar import codes, floats, micros
 from featurestore.compiled import compiled
 from featurestore.exposure.kernels import Codes, Floats, Ints
 from featurestore.exposure.sweep import Exposure, group, sweep
-from featurestore.interference.evidence import VictimDesign
+from featurestore.interference.concurrency import Events, Met, events, swept
+from featurestore.interference.evidence import Around, VictimDesign
 from featurestore.runs import Runs
 
 
@@ -35,21 +37,66 @@ def pressed(runs: Runs, usage: pa.Table, step: int) -> Runs:
     return replace(runs, throttled=throttled, pressure=pressure)
 
 
-def designs(runs: Runs, exposure: Exposure, every: bool = True) -> Iterator[VictimDesign]:
+#: So many concurrencies are worked out in one sweep at most (8 bytes each), unless one victim has more.
+_VALUES = 32_000_000
+
+
+def designs(runs: Runs, exposure: Exposure, least: float, every: bool = True) -> Iterator[VictimDesign]:
     """Yield the evidence of each function in order of its code; with *every* also of those that have none.
 
-    Version 0 is that of a victim's last run. One victim's rows are copied at a time.
+    Version 0 is that of a victim's last run. Some victims' rows are copied at a time, and their concurrencies with
+    the functions that they met for *least* in all.
     """
+    known = events(runs.function, runs.start / 1e6, runs.end / 1e6, len(runs.functions))
+    waiting, values = list[tuple[VictimDesign, Ints, Ints]](), 0
+    for found, rows in _alone(runs, exposure, every):
+        met = np.bincount(found.indices, weights=found.values, minlength=found.functions)
+        columns = np.flatnonzero((met >= least) & (met > 0))
+        values += len(rows) * len(columns)
+        if waiting and values > _VALUES:
+            yield from _around(known, waiting)
+            waiting, values = [], len(rows) * len(columns)
+        waiting.append((found, rows, columns))
+    yield from _around(known, waiting)
+
+
+def _around(known: Events, some: Sequence[tuple[VictimDesign, Ints, Ints]]) -> Iterator[VictimDesign]:
+    """Yield designs, given with their runs and the functions that they met, with the concurrencies of these."""
+    if not some:
+        return
+    met = Met(
+        np.concatenate([rows for _, rows, _ in some]),
+        np.repeat(np.arange(len(some)), [len(rows) for _, rows, _ in some]),
+        np.concatenate([[0], np.cumsum([len(columns) for *_, columns in some])]),
+        np.concatenate([columns for *_, columns in some]),
+    )
+    everywhere, beside = swept(known, met)
+    row = at = 0
+    for found, rows, columns in some:
+        n, c = len(rows), len(columns)
+        around = Around(everywhere[row : row + n], columns, beside[at : at + n * c].reshape(n, c))
+        yield replace(found, around=around)
+        row, at = row + n, at + n * c
+
+
+def _alone(runs: Runs, exposure: Exposure, every: bool) -> Iterator[tuple[VictimDesign, Ints]]:
+    """Yield designs without concurrencies, and which runs they are of."""
     victim = np.where(runs.evidence[exposure.rows], runs.function[exposure.rows], -1).astype(np.int32)
     by_victim, offsets = group(victim + 1)
     for code in range(len(runs.functions)) if every else np.unique(victim[victim >= 0]).tolist():
         rows = by_victim[offsets[code + 1] : offsets[code + 2]] if code + 2 < len(offsets) else by_victim[:0]
-        yield design(code, runs, exposure, rows)
+        rows = in_order(exposure, rows)
+        yield design(code, runs, exposure, rows), exposure.rows[rows].astype(np.int64)
+
+
+def in_order(exposure: Exposure, rows: Codes) -> Codes:
+    """Return *rows* (k,) of an exposure in order of their runs."""
+    found: Codes = rows[np.argsort(exposure.rows[rows], kind="stable")]
+    return found
 
 
 def design(victim: int, runs: Runs, exposure: Exposure, rows: Codes) -> VictimDesign:
-    """Return what the *rows* of an exposure (k,) say of one *victim*, in order of its runs."""
-    rows = rows[np.argsort(exposure.rows[rows], kind="stable")]
+    """Return what the *rows* of an exposure (k,), in order of its runs (`in_order`), say of one *victim*."""
     indptr, indices, values = _taken(rows, exposure.indptr, exposure.indices, exposure.values)
     own = exposure.rows[rows]
     return VictimDesign(
@@ -76,7 +123,9 @@ def taken(design: VictimDesign, rows: Ints) -> VictimDesign:
         rows.astype(np.int32), design.indptr, design.indices.astype(np.int32), design.values
     )
     columns = ("execution", "start", "end", "cold", "node", "node_type", "throttled", "pressure", "version")
-    own = {name: column[rows] for name in columns if (column := getattr(design, name)) is not None}
+    own: dict[str, Any] = {name: column[rows] for name in columns if (column := getattr(design, name)) is not None}
+    if (around := design.around) is not None:
+        own["around"] = Around(around.everywhere[rows], around.columns, around.beside[rows])
     return replace(design, indptr=indptr, indices=indices.astype(np.int64), values=values, **own)
 
 

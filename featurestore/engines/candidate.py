@@ -61,7 +61,7 @@ class Options:
     threads: int = min(4, os.cpu_count() or 1)
     memory: float = MEMORY
     holdout: bool = False
-    most: int = 250_000
+    most: int = 2_000_000
     estimation: Estimation = field(default_factory=Estimation)
 
 

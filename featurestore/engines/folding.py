@@ -18,10 +18,9 @@ from featurestore.engines.candidate import Options
 from featurestore.exposure.kernels import Ints
 from featurestore.exposure.sweep import OPEN, group
 from featurestore.interference.blocks import Block, Linearisation
-from featurestore.interference.concurrency import build
 from featurestore.interference.evidence import Bools, VictimDesign
 from featurestore.interference.fold import fold
-from featurestore.interference.reduction import reduce
+from featurestore.interference.reduction import LEAST_OVERLAP, reduce
 from featurestore.runs import Runs
 from featurestore.states import Step
 
@@ -97,14 +96,13 @@ def block(
     # Evidence is of runs of a day at most; what runs for longer is a co-runner for so long as one can rely on.
     near = np.flatnonzero((runs.start >= since - DAY) & (runs.start < until) & (runs.end >= first))
     part = replace(runs.take(near), evidence=own[near])
-    everywhere = build(part.function.astype(np.int64), part.start / 1e6, part.end / 1e6, len(part.functions))
     members_of = _members(part)
     ran = part.kernels.at(part.node, part.start) if part.kernels.names else None
     strange = pointless = 0
 
     def wanted() -> Iterator[VictimDesign]:
         nonlocal strange, pointless
-        for design in designs(part, expose(part), every=False):
+        for design in designs(part, expose(part), LEAST_OVERLAP, every=False):
             if design.victim not in points:
                 pointless += len(design.execution)
                 continue
@@ -116,7 +114,7 @@ def block(
         mine = members_of(design.victim)
         for version, rows, evidence in _by_version(design, part.version[mine]):
             under = None if ran is None else (part.kernels.names, ran[mine[rows]])
-            reduced = reduce(evidence, point, everywhere, options.estimation, part.versions[version], under)
+            reduced = reduce(evidence, point, None, options.estimation, part.versions[version], under)
             found = fold(found, reduced, options.memory)
         return design.victim, found
 

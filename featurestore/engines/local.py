@@ -21,7 +21,6 @@ from featurestore.engines.folding import block, edges, in_turn
 from featurestore.engines.past import recall
 from featurestore.exposure.sweep import OPEN, Exposure
 from featurestore.interference.blocks import Linearisation
-from featurestore.interference.concurrency import build
 from featurestore.interference.evidence import Told, told
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import Runs
@@ -79,11 +78,10 @@ def _fitted(
 ) -> list[Told]:
     """Return the fits of all victims in order."""
     runs = ready.runs
-    everywhere = build(runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions))
     fits: list[Told] = []
     for fit in in_turn(
-        lambda design: told(fit_victim(design, everywhere, options.estimation)),
-        designs(runs, exposure),
+        lambda design: told(fit_victim(design, None, options.estimation)),
+        designs(runs, exposure, options.estimation.column_overlaps),
         min(options.threads, len(runs.functions)) or 1,
     ):
         fits.append(fit)

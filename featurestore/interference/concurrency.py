@@ -4,10 +4,12 @@ Needed as a control: a neighbour that shows the same effect from other nodes is 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from featurestore.arrays import Codes
 from featurestore.compiled import compiled
 from featurestore.exposure.kernels import grouped
 
@@ -119,3 +121,98 @@ def _after(times: Floats, low: int, high: int, moment: float, near: int) -> int:
         else:
             after = middle
     return after
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """All starts and ends of n activations in order of time: *order* holds i for the start of activation i, n + i for
+    its end, and 2 n + i for where a short one is taken to end; *function*, *start* and *end* [n] are theirs, seconds.
+    """
+
+    functions: int
+    order: Codes
+    function: Codes
+    start: Floats
+    end: Floats
+
+
+class Met(NamedTuple):
+    """What activations [r] of some victims met: those of *victim* [r], in any order, are asked about the functions
+    ``columns[offsets[victim]:offsets[victim + 1]]``; *activation* [r] says which of the events' they are."""
+
+    activation: Ints
+    victim: Ints
+    offsets: Ints
+    columns: Ints
+
+
+def events(function: Codes, start: Floats, end: Floats, functions: int) -> Events:
+    """Return the events of the activations that `build` takes. Time O(n log n)."""
+    end = np.maximum(start, end)
+    short = np.flatnonzero(end - start < _SHORTEST)
+    order = np.argsort(np.concatenate([start, end, start[short] + _SHORTEST]), kind="stable")
+    beyond = order >= 2 * len(start)
+    order[beyond] = 2 * len(start) + short[order[beyond] - 2 * len(start)]
+    return Events(functions, order.astype(np.int32), function, start, end)
+
+
+def swept(known: Events, met: Met) -> tuple[Floats, Floats]:
+    """Return the `mean` of all functions together [r], and those that each activation of *met* is asked about, one
+    activation after the other.
+
+    One pass over all events, in which each function's integral so far is at hand: of many activations and functions
+    a small part of what looking each up takes. Time O(events + values).
+    """
+    width = np.diff(met.offsets)[met.victim]
+    at = np.concatenate([[0], np.cumsum(width)])
+    row = np.full(len(known.start), -1, np.int32)
+    row[met.activation] = np.arange(len(met.activation))
+    everywhere, beside = np.empty(len(met.activation)), np.empty(at[-1])
+    _sweep(known.order, known.function, known.start, known.end, known.functions, row, met, at, everywhere, beside)
+    return everywhere, beside
+
+
+@compiled
+def _sweep(
+    order: Codes,
+    function: Codes,
+    start: Floats,
+    end: Floats,
+    functions: int,
+    row: Codes,
+    met: Met,
+    at: Ints,
+    everywhere: Floats,
+    beside: Floats,
+) -> None:
+    n = len(start)
+    victim, offsets, columns = met.victim, met.offsets, met.columns
+    area, level, last = np.zeros(functions), np.zeros(functions), np.zeros(functions)
+    whole, running, before = 0.0, 0.0, 0.0
+    for event in order:
+        kind = 0 if event < n else (1 if event < 2 * n else 2)
+        i = event - kind * n
+        moment = start[i] if kind == 0 else (end[i] if kind == 1 else start[i] + _SHORTEST)
+        whole += running * (moment - before)
+        before = moment
+        r = row[i]
+        length = max(end[i] - start[i], _SHORTEST)
+        if r >= 0 and (kind != 1 or end[i] - start[i] >= _SHORTEST):
+            first = offsets[victim[r]]
+            if kind == 0:
+                everywhere[r] = whole
+                for k in range(at[r + 1] - at[r]):
+                    f = columns[first + k]
+                    beside[at[r] + k] = area[f] + level[f] * (moment - last[f])
+            else:
+                everywhere[r] = (whole - everywhere[r]) / length
+                for k in range(at[r + 1] - at[r]):
+                    f = columns[first + k]
+                    beside[at[r] + k] = (area[f] + level[f] * (moment - last[f]) - beside[at[r] + k]) / length
+        if kind < 2:
+            f = function[i]
+            area[f] += level[f] * (moment - last[f])
+            last[f] = moment
+            step = 1.0 if kind == 0 else -1.0
+            level[f] += step
+            running += step

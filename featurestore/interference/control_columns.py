@@ -1,6 +1,6 @@
 """The control columns of one victim's runs, compiled: with some dozens of runs the calls took more than the columns.
 
-Which columns there are is `controls.build`'s; here they are laid out and centred, from plain arrays. Nothing holds
+Which columns there are is `controls.build`'s; here they are laid out, from plain arrays. Nothing holds
 the interpreter's lock, so that victims are worked on side by side.
 """
 
@@ -10,19 +10,21 @@ import numpy as np
 
 from featurestore.compiled import compiled
 from featurestore.interference.evidence import Bools, Floats, Ints
+from featurestore.interference.normal import Columns
 
-#: The groups of columns in their order: those that are not penalised first.
-GROUPS = 12
-(TYPE, COLD, VERSION, SERIES, LOAD, HOUR, SLOW, NODE, SPELL, CLUSTER, BESIDE, _) = range(GROUPS)
-_FIXED = LOAD
+#: The groups of columns in their order: first the levels, in few of which a row is, the others are dense.
+GROUPS = 11
+(TYPE, COLD, VERSION, SLOW, NODE, SPELL, SERIES, LOAD, HOUR, CLUSTER, BESIDE) = range(GROUPS)
+#: The groups that are not penalised.
+FIXED = (TYPE, COLD, VERSION, SERIES)
 _DAY = 86400.0
 #: Levels of the load above which more of it counts.
 _KNOTS = (0.6, 0.85, 0.95)
 
 
-class Rows(NamedTuple):
+class Runs(NamedTuple):
     """What the columns of n runs are made of: *series* [n, s] that stand as they are, *everywhere* [n] (or [0]) how
-    many ran in the whole cluster, *beside* [n, m] the neighbours' runs there (or [n, 0])."""
+    many ran in the whole cluster."""
 
     start: Floats
     node: Ints
@@ -32,14 +34,13 @@ class Rows(NamedTuple):
     series: Floats
     load: Floats
     everywhere: Floats
-    beside: Floats
 
 
-class Columns(NamedTuple):
-    """*values* [n, q]; how many of each of the `GROUPS` there are, *sizes*; the node *types* in order of their
+class Layout(NamedTuple):
+    """The *columns* [n, q]; how many of each of the `GROUPS` there are, *sizes*; the node *types* in order of their
     columns; the *cluster* of the errors and the time *block* of each run [n]."""
 
-    values: Floats
+    columns: Columns
     sizes: Ints
     types: Ints
     cluster: Ints
@@ -47,8 +48,12 @@ class Columns(NamedTuple):
 
 
 @compiled
-def laid_out(rows: Rows, blocks: int) -> Columns:
-    """Return the columns of *rows*, in so many time *blocks* over their window."""
+def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
+    """Return the columns of *rows*, in so many time *blocks* over their window.
+
+    The last *beside* are empty, for the neighbours' runs in the whole cluster; these and the other dense columns are
+    still to be centred (`centred`). There are none where all runs are of one node.
+    """
     n = len(rows.start)
     types, type_of = ranked(rows.node_type)
     nodes, node_of = ranked(rows.node)
@@ -70,54 +75,62 @@ def laid_out(rows: Rows, blocks: int) -> Columns:
     sizes[TYPE] = len(types)
     sizes[COLD] = 1 if 0 < cold < n else 0
     sizes[VERSION] = max(len(versions) - 1, 0)
-    sizes[SERIES] = rows.series.shape[1]
-    sizes[LOAD] = len(_KNOTS) if rows.load.max() - rows.load.min() > 1e-9 else 0
-    sizes[HOUR] = 4 if window > 1.5 * _DAY else 0
     sizes[SLOW] = min(max(n // 25, 6), blocks)
     sizes[NODE] = len(nodes) if len(nodes) > 1 else 0
     sizes[SPELL] = len(spells) if days > 1 else 0
+    sizes[SERIES] = rows.series.shape[1]
+    sizes[LOAD] = len(_KNOTS) if rows.load.max() - rows.load.min() > 1e-9 else 0
+    sizes[HOUR] = 4 if window > 1.5 * _DAY else 0
     sizes[CLUSTER] = 2 if clustered else 0
-    sizes[BESIDE] = rows.beside.shape[1] if clustered else 0
+    sizes[BESIDE] = beside if clustered else 0
     at = np.zeros(GROUPS + 1, np.int64)
     for group in range(GROUPS):
         at[group + 1] = at[group] + sizes[group]
-    values = np.zeros((n, at[GROUPS]))
+    levels = at[SERIES]
+    own = np.zeros(SERIES + 1, np.int64)  # where a row's levels of each group stand: two knots, one of the others
+    for group in range(SERIES):
+        own[group + 1] = own[group] + (min(sizes[group], 1) if group != SLOW else 2)
+    level, share = np.zeros((n, own[SERIES]), np.int32), np.zeros((n, own[SERIES]))
+    dense = np.empty((n, at[GROUPS] - levels))
     by = scales(rows.everywhere) if clustered else np.ones(2)
     knots = np.zeros(0)
     if sizes[LOAD]:
         ordered = np.sort(rows.load)
-        knots = np.array([_quantile(ordered, level) for level in _KNOTS])
+        knots = np.array([_quantile(ordered, each) for each in _KNOTS])
     for row in range(n):
-        own = values[row]
-        own[at[TYPE] + type_of[row]] = 1.0
-        if sizes[COLD]:
-            own[at[COLD]] = 1.0 if rows.cold[row] else 0.0
+        level[row, own[TYPE]], share[row, own[TYPE]] = at[TYPE] + type_of[row], 1.0
+        if sizes[COLD] and rows.cold[row]:
+            level[row, own[COLD]], share[row, own[COLD]] = at[COLD], 1.0
         if sizes[VERSION] and version_of[row] > 0:
-            own[at[VERSION] + version_of[row] - 1] = 1.0
+            level[row, own[VERSION]], share[row, own[VERSION]] = at[VERSION] + version_of[row] - 1, 1.0
+        along = position[row] * (sizes[SLOW] - 1)
+        low = min(int(along), sizes[SLOW] - 1)
+        level[row, own[SLOW]], share[row, own[SLOW]] = at[SLOW] + low, 1.0 - (along - low)
+        if low + 1 < sizes[SLOW]:
+            level[row, own[SLOW] + 1], share[row, own[SLOW] + 1] = at[SLOW] + low + 1, along - low
+        if sizes[NODE]:
+            level[row, own[NODE]], share[row, own[NODE]] = at[NODE] + node_of[row], 1.0
+        if sizes[SPELL]:
+            level[row, own[SPELL]], share[row, own[SPELL]] = at[SPELL] + spell_of[row], 1.0
         for column in range(sizes[SERIES]):
-            own[at[SERIES] + column] = rows.series[row, column]
+            dense[row, column] = rows.series[row, column]
         for column in range(sizes[LOAD]):
-            own[at[LOAD] + column] = max(0.0, rows.load[row] - knots[column])
+            dense[row, at[LOAD] - levels + column] = max(0.0, rows.load[row] - knots[column])
         if sizes[HOUR]:
             angle = 2 * np.pi * (rows.start[row] % _DAY) / _DAY
             for column in range(2):
-                own[at[HOUR] + 2 * column] = np.sin((column + 1) * angle)
-                own[at[HOUR] + 2 * column + 1] = np.cos((column + 1) * angle)
-        along = position[row] * (sizes[SLOW] - 1)
-        low = int(along)
-        for knot in range(low, min(low + 2, sizes[SLOW])):
-            own[at[SLOW] + knot] = max(0.0, 1.0 - abs(along - knot))
-        if sizes[NODE]:
-            own[at[NODE] + node_of[row]] = 1.0
-        if sizes[SPELL]:
-            own[at[SPELL] + spell_of[row]] = 1.0
+                dense[row, at[HOUR] - levels + 2 * column] = np.sin((column + 1) * angle)
+                dense[row, at[HOUR] - levels + 2 * column + 1] = np.cos((column + 1) * angle)
         if clustered:
-            own[at[CLUSTER]] = rows.everywhere[row] * by[0]
-            own[at[CLUSTER] + 1] = np.sqrt(rows.everywhere[row]) * by[1]
-            for column in range(sizes[BESIDE]):
-                own[at[BESIDE] + column] = rows.beside[row, column]
-    _centre(values, at[_FIXED])
-    return Columns(values, sizes, types, ranked(rows.node * blocks + block)[1], block)
+            dense[row, at[CLUSTER] - levels] = rows.everywhere[row] * by[0]
+            dense[row, at[CLUSTER] - levels + 1] = np.sqrt(rows.everywhere[row]) * by[1]
+    mean = np.zeros(levels)
+    for row in range(n):
+        for column in range(own[SLOW], own[SERIES]):
+            mean[level[row, column]] += share[row, column] / n
+    mean[: at[SLOW]] = 0.0
+    columns = Columns(level, share, mean, len(types), dense)
+    return Layout(columns, sizes, types, ranked(rows.node * blocks + block)[1], block)
 
 
 @compiled
@@ -158,14 +171,45 @@ def _quantile(ordered: Floats, level: float) -> float:
 
 
 @compiled
-def _centre(values: Floats, first: int) -> None:
-    """Take from each column from the *first* on its mean."""
-    n, q = values.shape
-    mean = np.zeros(q - first)
+def copied(dense: Floats, first: int, given: Floats, rows: Ints, place: Ints) -> None:
+    """Put *rows* of the columns *place* of what is *given* [any, c] into *dense* [n, d] from column *first* on."""
+    for row in range(len(rows)):
+        for column in range(len(place)):
+            dense[row, first + column] = given[rows[row], place[column]]
+
+
+@compiled
+def centred(dense: Floats, first: int) -> None:
+    """Take from each of the *dense* columns [n, d] from the *first* on its mean."""
+    n, d = dense.shape
+    mean = np.zeros(d)
     for row in range(n):
-        for column in range(first, q):
-            mean[column - first] += values[row, column]
+        for column in range(d):
+            mean[column] += dense[row, column]
     mean /= n
+    mean[:first] = 0.0
     for row in range(n):
-        for column in range(first, q):
-            values[row, column] -= mean[column - first]
+        for column in range(d):
+            dense[row, column] -= mean[column]
+
+
+@compiled
+def spreads(columns: Columns, beta: Floats, own: Ints, number: int) -> Floats:
+    """Return the standard deviation over the rows of what *beta* [q] makes of the columns of each of so many kinds;
+    *own* [q] is the kind of each column, -1: none."""
+    level, share, values = columns.level, columns.share, columns.dense
+    n, h = len(values), len(columns.mean)
+    dense = np.flatnonzero(own[h:] >= 0)
+    total, square, each = np.zeros(number), np.zeros(number), np.zeros(number)
+    for row in range(n):
+        each[:] = 0.0
+        for k in range(level.shape[1]):
+            column = level[row, k]
+            if own[column] >= 0:
+                each[own[column]] += beta[column] * share[row, k]
+        for column in dense:
+            each[own[h + column]] += beta[h + column] * values[row, column]
+        for kind in range(number):
+            total[kind] += each[kind]
+            square[kind] += each[kind] ** 2
+    return np.sqrt(np.maximum(square / n - (total / n) ** 2, 0.0))

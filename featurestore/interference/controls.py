@@ -10,6 +10,7 @@ import numpy as np
 from featurestore.interference import control_columns as layout
 from featurestore.interference.concurrency import Concurrency, mean
 from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign
+from featurestore.interference.normal import Columns
 
 #: The half of the records' resolution: what a duration of 0 ms stands for, seconds.
 HALF_MILLISECOND = 5e-4
@@ -19,8 +20,6 @@ _CLUSTER = "load of the cluster"
 #: Standard deviations beforehand of the groups' coefficients, in log time (the data move them).
 LOAD_SD, TIME_SD, NODE_SD, PLACEBO_SD = 0.05, 0.05, 0.05, 0.007
 
-#: The groups of columns that are not penalised, without those named by what they are a series of.
-_PLAIN = (layout.TYPE, layout.COLD, layout.VERSION)
 #: What each group holds constant, in words, and the standard deviation of each random one.
 _NAMES = {
     layout.TYPE: NODE_TYPE,
@@ -47,15 +46,15 @@ _SD = {
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """Control columns *values* [n, q], the *group* of each [q], the groups' standard deviations beforehand *sd* [g],
+    """Control *columns* [n, q], the *group* of each [q], the groups' standard deviations beforehand *sd* [g],
     and the clusters of the errors [n].
 
-    Group 0 (``fixed``) holds first one column per node type (*types*), then the others that are not penalised.
+    Group 0 (``fixed``) holds those that are not penalised; first come those of the node types (*types*).
     *placebo* [P] are the functions whose cluster-wide concurrency are the last P columns. *name* [q] says in words
     what each column holds constant. *everywhere* [n] is how many activations ran in the whole cluster, where known.
     """
 
-    values: Floats
+    columns: Columns
     group: Ints
     sd: Floats
     types: Ints
@@ -83,6 +82,8 @@ def build(
 ) -> Controls:
     """Return the controls of *rows* of *design*; *load* [n] is the mean number of other runs on the node.
 
+    Of the whole cluster's concurrency that of the design is taken, which has all of *columns*, else it is looked up.
+
     The load column is what exceeds the upper third of loads: a linear load would be the sum of the exposures and
     would take the slowdown that all aggressors have in common.
     """
@@ -93,13 +94,13 @@ def build(
         for name, given in (("CPU throttling", design.throttled), ("memory pressure", design.pressure))
         if (values := _known(given, rows)) is not None
     }
-    everywhere, beside = np.zeros(0), np.zeros((n, 0))
-    if concurrency is not None:
+    around, everywhere = design.around, np.zeros(0)
+    if around is not None:
+        everywhere = around.everywhere[rows]
+    elif concurrency is not None:
         everywhere = mean(concurrency, np.array([concurrency.functions]), start, end)[:, 0]
-        if node.min() < node.max():
-            beside = mean(concurrency, columns, start, end)
     made = layout.laid_out(
-        layout.Rows(
+        layout.Runs(
             start,
             node,
             design.node_type[rows],
@@ -108,26 +109,34 @@ def build(
             np.stack(list(series.values()), axis=1) if series else np.zeros((n, 0)),
             load,
             np.ascontiguousarray(everywhere),
-            beside,
         ),
         options.blocks,
+        len(columns),
     )
-    sizes = made.sizes.tolist()
-    shown = [kind for kind in range(layout.GROUPS) if kind >= layout.LOAD and sizes[kind]]
-    names = [*(_NAMES[kind] for kind in (*_PLAIN, *shown) for _ in range(sizes[kind]))]
-    first = sum(sizes[: layout.SERIES])
-    names[first:first] = series
-    group = np.repeat(np.arange(1 + len(shown)), [sum(sizes[: layout.LOAD]), *(sizes[kind] for kind in shown)])
+    sizes, dense = made.sizes.tolist(), made.columns.dense
+    if sizes[layout.BESIDE]:
+        first = dense.shape[1] - len(columns)
+        if around is not None:
+            layout.copied(dense, first, around.beside, rows, np.searchsorted(around.columns, columns))
+        elif concurrency is not None:
+            dense[:, first:] = mean(concurrency, columns, start, end)
+    layout.centred(dense, sizes[layout.SERIES])
+    names, group, sd = list[str](), list[int](), [np.inf]
+    for kind, size in enumerate(sizes):
+        names += series if kind == layout.SERIES else [_NAMES[kind]] * size
+        penalised = size and kind not in layout.FIXED
+        sd += [_SD[kind]] if penalised else []
+        group += [len(sd) - 1 if penalised else 0] * size
     return Controls(
-        made.values,
-        group,
-        np.array([np.inf, *(_SD[kind] for kind in shown)]),
+        made.columns,
+        np.array(group, np.int64),
+        np.array(sd),
         made.types,
         columns if sizes[layout.CLUSTER] else np.zeros(0, np.int64),
         made.cluster,
         made.block,
         tuple(names),
-        everywhere if concurrency is not None else None,
+        everywhere if len(everywhere) else None,
     )
 
 
@@ -147,7 +156,7 @@ def crowd(known: Controls, beta: Floats) -> Floats:
 def crowded(known: Controls, did: Floats) -> Floats:
     """Return by how much the load of the cluster moved the log time of each run [n]; *did*: `crowd`."""
     if known.everywhere is None:
-        return np.zeros(len(known.values))
+        return np.zeros(len(known.block))
     found: Floats = did[0] * known.everywhere + did[1] * np.sqrt(known.everywhere) - did[2]
     return found
 
@@ -158,5 +167,6 @@ def moved(known: Controls, beta: Floats) -> dict[str, float]:
     The node type is not among them (its levels are the base), nor are the neighbours on other nodes (the placebos).
     """
     names = [name for name in dict.fromkeys(known.name) if name not in (NODE_TYPE, PLACEBO)]
-    columns = {name: [at for at, own in enumerate(known.name) if own == name] for name in names}
-    return {name: float(np.std(known.values[:, at] @ beta[at])) for name, at in columns.items()}
+    own = np.array([names.index(name) if name in names else -1 for name in known.name], np.int64)
+    found = layout.spreads(known.columns, beta, own, len(names))
+    return dict(zip(names, found.tolist(), strict=True))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -40,13 +41,24 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """How many activations ran in the whole cluster while each of n ran, on average (`concurrency.mean`): in all
+    *everywhere* [n], of the functions *columns* [c] (ascending) *beside* [n, c]."""
+
+    everywhere: Floats
+    columns: Ints
+    beside: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class VictimDesign:
     """The evidence of one victim: n activations, F functions.
 
     *execution* [n] is duration minus initialisation, seconds; *start*, *end* [n] seconds UTC of the whole run;
     *node*, *node_type* [n] codes; *indptr* [n + 1], *indices*, *values* the sparse exposure rows (CSR, columns
     0..F-1; self-pairs count the others). *throttled*, *pressure* [n] in 0..1, NaN where not known. *version* [n]
-    codes of the action's version, image and limits, where several are given together.
+    codes of the action's version, image and limits, where several are given together. *around*, where it is known
+    already: what of the whole cluster's concurrency belongs to the rows.
     """
 
     victim: int
@@ -63,6 +75,7 @@ class VictimDesign:
     throttled: Floats | None = None
     pressure: Floats | None = None
     version: Ints | None = None
+    around: Around | None = None
 
 
 @dataclass(frozen=True, slots=True)

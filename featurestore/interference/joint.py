@@ -12,7 +12,9 @@ from featurestore.interference.cholesky import factored, invert
 from featurestore.interference.evidence import Floats
 from featurestore.interference.groups import NEXT_TO_NONE
 
+#: Rounds at most, and by what share of its error each aggressor's likelihood may still move in the last.
 _ROUNDS = 8
+_SETTLED = 1e-2
 _DAMPING = 0.7
 
 
@@ -45,12 +47,17 @@ def _rounds(
     """
     m = len(site)
     middle, left = np.zeros(m), np.ones(m)
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         centre, variance = _moments(shared, site, pull + lean)
+        moved = 0.0
         for row in range(m):
             spread = max(variance[row], 1e-12)
-            left[row] = max(1.0 / spread - site[row], 1e-6)
-            middle[row] = (centre[row] / spread - lean[row]) / left[row]
+            known, before = max(1.0 / spread - site[row], 1e-6), middle[row]
+            middle[row] = (centre[row] / spread - lean[row]) / known
+            moved = max(moved, abs(middle[row] - before) * np.sqrt(known), abs(known / left[row] - 1.0))
+            left[row] = known
+        if turn and moved < _SETTLED:
+            break
         for row in range(m):
             mean, square = _tilted(middle[row], left[row], prior[row], grid)
             found = max(1.0 / max(square - mean**2, 1e-6) - left[row], 1e-3)

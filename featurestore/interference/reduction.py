@@ -19,13 +19,13 @@ from featurestore.interference.cholesky import inverted
 from featurestore.interference.concurrency import Concurrency
 from featurestore.interference.control_columns import ranked
 from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign
-from featurestore.interference.normal import crossed, pulled, square
+from featurestore.interference.normal import Columns, along, crossed, joined, pulled, square, width
 
 #: Standard deviation of a block's own level: wide, since load and inputs change over a day. A tight one would read
 #: what differs between days as slowdowns.
 _LEVEL_SD = 0.3
 #: Functions that a block met for less than this have no column in it: they are counted, and teach nothing.
-_LEAST_OVERLAP = 0.5
+LEAST_OVERLAP = 0.5
 
 
 def reduce(
@@ -56,7 +56,7 @@ def reduce(
     )
     if len(rows) == 0:
         return counted
-    chosen = np.flatnonzero(effective >= _LEAST_OVERLAP)
+    chosen = np.flatnonzero(effective >= LEAST_OVERLAP)
     if len(chosen) > options.max_columns:
         chosen = np.sort(chosen[np.argsort(-effective[chosen], kind="stable")[: options.max_columns]])
     columns = beside[chosen].astype(np.int64)
@@ -64,7 +64,7 @@ def reduce(
     at[chosen] = np.arange(len(chosen))
     load, indptr, own, values = _exposures(rows, day.indptr, at[place], day.values)
     known = controls.build(day, rows, load, columns, concurrency, options)
-    kept = known.values.shape[1] - len(known.placebo)
+    kept = len(known.group) - len(known.placebo)
     types, place = ranked(day.node_type[rows])
     base = point.base[np.searchsorted(point.types, types)][place]
     cold = day.cold[rows]
@@ -75,7 +75,7 @@ def reduce(
         base,
         np.log(np.maximum(day.execution[rows], controls.HALF_MILLISECOND)) - controls.crowded(known, point.crowd),
         cold,
-        np.ascontiguousarray(known.values),
+        known.columns,
         (len(types), kept),
         _passing(known, kept),
         (options.huber * point.noise, point.noise),
@@ -141,7 +141,7 @@ def _equations(
     base: Floats,
     y: Floats,
     cold: Bools,
-    values: Floats,
+    controls: Columns,
     kinds_kept: tuple[int, int],
     penalty: Floats,
     huber_noise: tuple[float, float],
@@ -149,11 +149,12 @@ def _equations(
     """Return gram [k, k] and pull [k] over [types, slowdowns, placebos], all else integrated out, and of each row the
     residual, the weight, and the sum of its squared slopes.
 
-    *exposure* are sparse rows (indptr, indices, values) over the m functions *believed* [m]. *values* [n, q] are the
-    control columns: first those of the types, then those of the day, from the second of *kinds_kept* on the placebos.
+    *exposure* are sparse rows (indptr, indices, values) over the m functions *believed* [m]. Of
+    the *controls* [n, q] those of the types come first, then those of the day, from the second of *kinds_kept* on the
+    placebos.
     """
     indptr, indices, exposed = exposure
-    n, m, q = len(y), len(believed), values.shape[1]
+    n, m, q = len(y), len(believed), width(controls)
     kinds, kept = kinds_kept
     k, passing = kinds + m + q - kept, 1 + kept - kinds
     slope = np.empty(len(exposed))
@@ -173,22 +174,22 @@ def _equations(
             squares[row] += slope[at] ** 2
     weight = _weights(residual, cold, huber_noise[0]) / huber_noise[1] ** 2
     leaned = weight * target
-    cross, inner = crossed(values, indptr, indices, slope, weight, m)
-    outer, sums = square(values, weight), weight @ values
+    cross, inner = crossed(controls, indptr, indices, slope, weight, m)
+    known = joined(square(controls, np.arange(n), weight), cross, inner, controls)
+    sums, whole = along(controls, weight), along(controls, leaned)
     product, pull = np.empty((k + passing, k + passing)), np.empty(k + passing)
     # Where the control columns stand: types, then, after the slowdowns, placebos, the day's level, its own columns.
     to = np.empty(q, np.int64)
     for at in range(q):
         to[at] = at if at < kinds else (k + 1 + at - kinds if at < kept else kinds + m + at - kept)
-    whole = leaned @ values
     for at in range(q):
         pull[to[at]] = whole[at]
         product[k, to[at]] = product[to[at], k] = sums[at]
         for other in range(q):
-            product[to[at], to[other]] = outer[at, other]
+            product[to[at], to[other]] = known[at, other]
         for b in range(m):
-            product[kinds + b, to[at]] = product[to[at], kinds + b] = cross[b, at]
-    product[kinds : kinds + m, kinds : kinds + m] = inner
+            product[kinds + b, to[at]] = product[to[at], kinds + b] = known[q + b, at]
+    product[kinds : kinds + m, kinds : kinds + m] = known[q:, q:]
     level = pulled(indptr, indices, slope, weight, m)
     product[k, kinds : kinds + m] = level
     product[kinds : kinds + m, k] = level

@@ -8,11 +8,11 @@ exceed them by more than chance does; Bickel, J. Am. Statist. Assoc. 70 (1975) 4
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
 from featurestore.interference.evidence import Floats, Ints, Options
 from featurestore.interference.gaussian import inverse
-from featurestore.interference.normal import Equations
+from featurestore.interference.normal import Columns, Equations
 from featurestore.interference.turns import Given, Limits, Settled, huber, noise, penalties, settled
 
 
@@ -26,7 +26,7 @@ class Problem:
     """
 
     y: Floats
-    controls: Floats
+    controls: Columns
     group: Ints
     sd: Floats
     exposure: Floats | sparse.csr_matrix
@@ -53,21 +53,18 @@ class Estimate:
 
 def fit(problem: Problem, options: Options) -> Estimate:
     """Return the M-estimate of *problem*; deterministic, no warnings for singular problems (wide errors instead)."""
-    q, m = problem.controls.shape[1], problem.exposure.shape[1]
-    start = np.zeros(q + m)
-    free = problem.group == 0
-    start[:q][free] = linalg.lstsq(problem.controls[:, free], problem.y)[0]
+    m = problem.exposure.shape[1]
     equations = Equations(problem.controls, sparse.csr_matrix(problem.exposure))
     limits = Limits(
         options.iterations, options.tolerance, options.huber, options.prior_sd, options.pseudo, options.stretch
     )
     part = 2 * problem.kind + (0 if problem.half is None else problem.half)
-    given = Given(problem.y, equations.controls, problem.group, problem.sd, *equations.exposure, problem.kind, part)
-    return _errors(problem, equations, settled(given, m, start, limits), options)
+    given = Given(problem.y, problem.controls, problem.group, problem.sd, *equations.exposure, problem.kind, part)
+    return _errors(problem, equations, settled(given, m, limits), options)
 
 
 def _errors(problem: Problem, equations: Equations, state: Settled, options: Options) -> Estimate:
-    q, m = problem.controls.shape[1], problem.exposure.shape[1]
+    q, m = len(problem.group), problem.exposure.shape[1]
     inside = np.abs(state.residual) <= options.huber * state.scale
     psi = state.residual * huber(state.residual, state.scale, options.huber)
     penalty = penalties(problem.group, state.variance, state.scale, m, options.prior_sd)

@@ -8,9 +8,20 @@ from typing import NamedTuple
 import numpy as np
 
 from featurestore.compiled import compiled
-from featurestore.interference.cholesky import inverted, solved, squared
+from featurestore.interference.cholesky import inverted, mean, solved, squared
 from featurestore.interference.evidence import Floats, Ints
-from featurestore.interference.normal import crossed, pulled, square, squares, stretched
+from featurestore.interference.normal import (
+    Columns,
+    along,
+    crossed,
+    joined,
+    product,
+    pulled,
+    square,
+    squares,
+    stretched,
+    width,
+)
 
 #: Smallest admitted 1 + sum of slowdowns: co-runners may seem to help, never to make a run vanish.
 LEAST = 0.2
@@ -22,6 +33,10 @@ PARTS = 4
 KIND_ROWS = 20
 #: What the noise is believed to be beforehand counts as so many rows.
 PLAIN_ROWS = 10.0
+#: Of twice as many rows or more, so many evenly taken are fitted first.
+SOME_ROWS = 3_000
+#: Near the end a gram holds for so many turns.
+SAME_GRAM = 4
 
 
 class Given(NamedTuple):
@@ -29,7 +44,7 @@ class Given(NamedTuple):
     half of the evidence a row is in and of which kind it is."""
 
     y: Floats
-    controls: Floats
+    controls: Columns
     group: Ints
     sd: Floats
     indptr: Ints
@@ -54,7 +69,7 @@ class Settled(NamedTuple):
     """Where the turns ended: the coefficients *theta* [p], the groups' *variance* [g], a row's noise over that of the
     usual kind *ratio* [n], the noise *plain* if nothing mattered, the *degrees* of freedom left, the *scale*, the
     *residual* over ratio [n], the *slope* of the model by the slowdowns, where there is exposure, and the *squares*
-    [2, q, q] of the controls of each half over ratio."""
+    [2, q, q] of the controls of each half over ratio (`normal.squares`)."""
 
     theta: Floats
     variance: Floats
@@ -68,24 +83,55 @@ class Settled(NamedTuple):
 
 
 @compiled
-def settled(given: Given, columns: int, start: Floats, limits: Limits) -> Settled:
-    """Take Gauss-Newton steps from *start* [p] until all are small; *columns* is the number of aggressors."""
-    n, q = given.controls.shape
-    p = q + columns
-    theta, variance, ratio = start, given.sd**2, np.ones(n)
+def settled(given: Given, columns: int, limits: Limits) -> Settled:
+    """Take Gauss-Newton steps until all are small, from where no neighbour matters; *columns* is the number of
+    aggressors. Of many rows some are fitted first: from there all of them take few steps."""
+    n = len(given.y)
+    variance = given.sd**2
+    parts = squares(given.controls, np.arange(n), np.ones(n), given.part, PARTS)
+    theta = _begun(given, parts.sum(axis=0), columns)
+    plain = spread(placed(given, theta, np.ones(n), limits)[0])
+    every = n // SOME_ROWS
+    if every < 2:
+        return _turned(given, columns, parts, theta, variance, plain, limits, False)
+    some = _some(given, np.arange(0, n, every))
+    count = len(some.y)
+    own = squares(some.controls, np.arange(count), np.ones(count), some.part, PARTS)
+    first = _turned(some, columns, own, theta, variance, plain, limits, False)
+    return _turned(given, columns, parts, first.theta, first.variance, plain, limits, True)
+
+
+@compiled
+def _turned(
+    given: Given,
+    columns: int,
+    parts: Floats,
+    theta: Floats,
+    variance: Floats,
+    plain: float,
+    limits: Limits,
+    near: bool,
+) -> Settled:
+    """Take the steps from *theta* [p]; *parts* are the squares of the controls by `Given.part`: a kind has one ratio,
+    so that no row is squared twice. *near* the end a gram holds for some turns: what is found is where the pull is
+    zero, and that is made anew in each."""
+    n, q, p = len(given.y), width(given.controls), len(theta)
+    ratio = np.ones(n)
     residual, slope = placed(given, theta, ratio, limits)
-    plain = spread(residual)
-    scale, degrees = plain, float(n)
-    parts = squares(given.controls, given.part, PARTS)  # a kind has one ratio: no row is squared twice
+    if near and _weigh_kinds(given.kind, residual, ratio):
+        residual, slope = placed(given, theta, ratio, limits)
     halves = leveled(parts, given.part, ratio)
+    scale, degrees = spread(residual), float(n)
+    known = np.empty((0, 0))
     for turn in range(limits.iterations):
         weight = huber(residual, scale, limits.huber)
-        known = gram(given, columns, halves[0] + halves[1], slope, weight, ratio)
+        if not near or turn % SAME_GRAM == 0:
+            known = gram(given, columns, halves[0] + halves[1], slope, weight, ratio)
         penalty = penalties(given.group, variance, scale, columns, limits.prior_sd)
         factor, added = inverted(known, penalty)
         pull = np.empty(p)
         value = weight * residual / ratio
-        pull[:q] = value @ given.controls
+        pull[:q] = along(given.controls, value)
         pull[q:] = pulled(given.indptr, given.indices, slope, value, columns)
         step = solved(factor, pull - penalty * theta)
         own = squared(factor)
@@ -96,14 +142,54 @@ def settled(given: Given, columns: int, start: Floats, limits: Limits) -> Settle
         small = True
         for at in range(p):
             small &= abs(step[at]) < limits.tolerance * scale * np.sqrt(max(own[at], 0.0))
-        if turn >= 2 and small:
+        if small and (near or turn >= 2):
             break
-        if turn == 1:
+        if turn == 1 and not near:
             if _weigh_kinds(given.kind, residual, ratio):
                 halves = leveled(parts, given.part, ratio)
             residual, slope = placed(given, theta, ratio, limits)
             scale = spread(residual)
     return Settled(theta, variance, ratio, plain, degrees, scale, residual, slope, halves)
+
+
+@compiled
+def _some(given: Given, rows: Ints) -> Given:
+    """Return some *rows* of the problem."""
+    columns = given.controls
+    starts = np.zeros(len(rows) + 1, np.int64)
+    for k in range(len(rows)):
+        starts[k + 1] = starts[k] + given.indptr[rows[k] + 1] - given.indptr[rows[k]]
+    indices, exposure = np.empty(starts[-1], np.int64), np.empty(starts[-1])
+    for k in range(len(rows)):
+        first = given.indptr[rows[k]]
+        for at in range(starts[k + 1] - starts[k]):
+            indices[starts[k] + at], exposure[starts[k] + at] = given.indices[first + at], given.exposure[first + at]
+    return Given(
+        given.y[rows],
+        Columns(columns.level[rows], columns.share[rows], columns.mean, columns.types, columns.dense[rows]),
+        given.group,
+        given.sd,
+        starts,
+        indices,
+        exposure,
+        given.kind[rows],
+        given.part[rows],
+    )
+
+
+@compiled
+def _begun(given: Given, whole: Floats, columns: int) -> Floats:
+    """Return coefficients [p] of which those that are not penalised fit the times best, the others being zero;
+    *whole* [q, q] is the gram of the controls."""
+    free = np.flatnonzero(given.group == 0)
+    pull = along(given.controls, given.y)
+    gram = np.empty((len(free), len(free)))
+    for row in range(len(free)):
+        for other in range(len(free)):
+            gram[row, other] = whole[free[row], free[other]]
+    found = np.zeros(len(whole) + columns)
+    found[free] = mean(gram, np.zeros(len(free)), pull[free])
+    return found
 
 
 @compiled
@@ -125,27 +211,22 @@ def gram(given: Given, columns: int, whole: Floats, slope: Floats, weight: Float
     *whole* [q, q] is that of the controls at weight one: of robust weights nearly all are one, so that only the rows
     whose weight is less are taken away from it.
     """
-    q = given.controls.shape[1]
     level = 1.0 / ratio**2
     less = np.flatnonzero(weight < 1.0)
-    found = np.empty((q + columns, q + columns))
     if 3 * len(less) > len(weight):
-        found[:q, :q] = square(given.controls, weight * level)
+        own = square(given.controls, np.arange(len(weight)), weight * level)
     else:
-        found[:q, :q] = whole - square(given.controls[less], ((1.0 - weight) * level)[less])
+        own = whole - square(given.controls, less, (1.0 - weight) * level)
     cross, inner = crossed(given.controls, given.indptr, given.indices, slope, weight * level, columns)
-    found[q:, :q] = cross
-    found[:q, q:] = cross.T
-    found[q:, q:] = inner
-    return found
+    return joined(own, cross, inner, given.controls)
 
 
 @compiled
 def placed(given: Given, theta: Floats, ratio: Floats, limits: Limits) -> tuple[Floats, Floats]:
     """Return the residual over *ratio* [n] and the derivative of the model by the slowdowns, where there is any."""
-    q = given.controls.shape[1]
+    q = width(given.controls)
     total, slope = stretched(given.indptr, given.indices, given.exposure, theta[q:], limits.stretch, LEAST)
-    return (given.y - given.controls @ theta[:q] - np.log(total)) / ratio, slope
+    return (given.y - product(given.controls, theta[:q]) - np.log(total)) / ratio, slope
 
 
 @compiled
@@ -203,7 +284,7 @@ def _advanced(
     limits: Limits,
 ) -> tuple[Floats, Floats, Floats]:
     """Return coefficients, residual and slope after the step, halved until the loss falls."""
-    q = given.controls.shape[1]
+    q = width(given.controls)
     before = _loss(residual, theta, scale, penalty, limits.huber)
     for halving in range(6):
         tried = theta + step * 0.5**halving

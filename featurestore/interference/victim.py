@@ -76,9 +76,9 @@ def fit_victim(
     known = control.build(design, rows, load, columns, concurrency, options)
     kind = design.cold[rows].astype(np.int64)
     found = fit(
-        Problem(y, known.values, known.group, known.sd, exposure, known.cluster, kind, known.block % 2), options
+        Problem(y, known.columns, known.group, known.sd, exposure, known.cluster, kind, known.block % 2), options
     )
-    m, q = len(columns), known.values.shape[1]
+    m, q = len(columns), len(known.group)
     if not np.all(np.isfinite(found.slowdown)):
         return _nothing(design, "the fit did not converge", len(rows), effective, met)
     wider = found.inflation[:m]

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featurestore.interference.concurrency import build, mean
+from featurestore.interference.concurrency import Met, build, events, mean, swept
 
 
 def test_worked_by_hand():
@@ -47,3 +47,30 @@ def test_as_by_summing_overlaps_of_many_runs_in_any_order():
     for code in range(3):
         np.testing.assert_allclose(found[:, code], shared[:, function == code].sum(axis=1), atol=1e-9)
     np.testing.assert_allclose(found[:, 3], shared.sum(axis=1), atol=1e-9)
+
+
+def test_one_sweep_finds_what_looking_up_does():
+    """Of runs in any order, some of no length, asked about different functions for each of two victims."""
+    draw = np.random.default_rng(9)
+    function, start = draw.integers(0, 4, 500).astype(np.int32), np.round(draw.uniform(0, 200, 500), 2)
+    end = start + np.where(draw.random(500) < 0.1, 0.0, np.round(draw.exponential(4.0, 500), 2))
+    asked = draw.permutation(500)[:200]
+    victim, columns = (np.arange(200) >= 120).astype(np.int64), [np.array([1, 3]), np.array([0, 1, 2])]
+
+    met = Met(asked, victim, np.array([0, 2, 5]), np.concatenate(columns))
+    everywhere, beside = swept(events(function, start, end, 4), met)
+
+    known = build(function.astype(np.int64), start, end, 4)
+    np.testing.assert_allclose(everywhere, mean(known, np.array([4]), start[asked], end[asked])[:, 0], atol=1e-8)
+    for own, rows in ((0, asked[:120]), (1, asked[120:])):
+        found = (beside[:240], beside[240:])[own].reshape(len(rows), -1)
+        np.testing.assert_allclose(found, mean(known, columns[own], start[rows], end[rows]), atol=1e-8)
+
+
+def test_a_sweep_worked_by_hand():
+    # the second runs [2, 4] and the third [3, 8]; beside the first, [0, 10], they are .7 of one, with it 1.7
+    known = events(np.array([0, 1, 1], np.int32), np.array([0.0, 2.0, 3.0]), np.array([10.0, 4.0, 8.0]), 2)
+    met = Met(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), np.array([1]))
+    everywhere, beside = swept(known, met)
+    np.testing.assert_allclose(everywhere, [1.7, 2.5])
+    np.testing.assert_allclose(beside, [0.7, 1.5])

@@ -12,8 +12,13 @@ from featurestore.interference import concurrency
 from featurestore.interference.evidence import Options
 from featurestore.interference.regression import Problem, fit
 from featurestore.interference.victim import fit_victim, overlaps
+from tests.support.columns import columns_of
 from tests.support.silence import silent
 from tests.support.victims import beside, design, stretched
+
+
+def ones(n):
+    return columns_of(np.ones((n, 1)))[0]
 
 
 def test_times_without_noise_give_the_slowdowns_that_made_them():
@@ -71,9 +76,7 @@ def test_the_same_as_minimising_the_robust_loss_by_brute_force():
     y = np.log(stretched(exposure, [0.5, 0.1])) + draw.normal(0, 0.2, 200)
     y[::20] += 1.5  # outliers
     options = Options(prior_sd=1e3, tolerance=1e-8, iterations=200)
-    problem = Problem(
-        y, np.ones((200, 1)), np.zeros(1, int), np.ones(1), exposure, np.arange(200) // 10, np.zeros(200, int)
-    )
+    problem = Problem(y, ones(200), np.zeros(1, int), np.ones(1), exposure, np.arange(200) // 10, np.zeros(200, int))
     found = fit(problem, options)
     residual = found.residual
     scale = np.median(np.abs(residual)) / 0.6745 * np.sqrt(200 / 197)
@@ -93,7 +96,7 @@ def test_errors_are_those_of_the_textbook_where_the_model_is_linear():
     exposure = (draw.random((4000, 2)) < 0.3).astype(float)
     y = np.log(stretched(exposure, [0.02, 0.0])) + draw.normal(0, 0.3, 4000)
     problem = Problem(
-        y, np.ones((4000, 1)), np.zeros(1, int), np.ones(1), exposure, np.arange(4000) // 20, np.zeros(4000, int)
+        y, ones(4000), np.zeros(1, int), np.ones(1), exposure, np.arange(4000) // 20, np.zeros(4000, int)
     )
     found = fit(problem, Options(prior_sd=1e3, huber=10.0))
     x = np.column_stack([np.ones(4000), exposure])
@@ -107,12 +110,31 @@ def test_errors_that_come_in_clusters_are_wider():
     cluster = np.arange(2000) // 20
     together = (draw.random(100) < 0.4).astype(float)[cluster]  # the neighbour stays for a whole cluster
     y = draw.normal(0, 0.1, 2000) + draw.normal(0, 0.2, 100)[cluster]
-    problem = Problem(
-        y, np.ones((2000, 1)), np.zeros(1, int), np.ones(1), together[:, None], cluster, np.zeros(2000, int)
-    )
+    problem = Problem(y, ones(2000), np.zeros(1, int), np.ones(1), together[:, None], cluster, np.zeros(2000, int))
     found = fit(problem, Options(huber=10.0))
     # design effect of equicorrelated errors: 1 + (20 - 1) * .04 / .05
     assert found.inflation[0] == pytest.approx(16.2, rel=0.4)
+
+
+def test_many_rows_are_fitted_as_few_are():
+    """From where some of the rows lead to the steps go on until nothing moves: the estimate is that of all."""
+    draw = np.random.default_rng(6)
+    n = 9_000
+    exposure = beside(draw, n, 5)
+    truth = np.array([0.3, 0.0, 0.6, 0.1, 0.0])
+    cold, node = draw.random(n) < 0.1, draw.integers(0, 3, n)
+    noise = draw.normal(0, 0.2, n) * np.where(cold, 1.5, 1.0)
+    y = np.log(stretched(exposure, truth)) + 0.1 * (node == 2) + noise
+    y[::30] += 1.0
+    columns = columns_of(np.column_stack([np.ones(n), node == 1, node == 2]))[0]
+    problem = Problem(
+        y, columns, np.array([0, 1, 1]), np.array([np.inf, 0.1]), exposure, np.arange(n) // 50, cold.astype(np.int64)
+    )
+    found = fit(problem, Options())
+    least = fit(problem, Options(tolerance=1e-7, iterations=200))
+    error = np.sqrt(np.diag(found.covariance)[3:])
+    assert np.all(np.abs(found.slowdown - least.slowdown) < 0.02 * error)
+    assert np.all(np.abs(found.slowdown - truth) < 4 * error)
 
 
 @settings(max_examples=15, deadline=None)

@@ -2,18 +2,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from featurestore.interference.normal import Equations, squares
+from featurestore.interference.normal import Equations, along, product, square, squares
+from tests.support.columns import columns_of, mixed
 
 N, Q, M = 300, 5, 7
 
 
-@pytest.fixture
-def parts():
-    """Equations, and what they stand for: controls and slopes as dense columns."""
+@pytest.fixture(params=[0, 6])
+def parts(request):
+    """Equations, and what they stand for: controls and slopes as dense columns; without and with levels."""
     rng = np.random.default_rng(0)
-    controls = rng.normal(size=(N, Q))
+    columns, controls = mixed(rng, N, Q, request.param) if request.param else columns_of(rng.normal(size=(N, Q)))
     exposure = sparse.random(N, M, 0.3, format="csr", random_state=1)
-    equations = Equations(controls, exposure)
+    equations = Equations(columns, exposure)
     slope = rng.normal(size=len(equations.exposure.values))
     dense = sparse.csr_matrix((slope, exposure.indices, exposure.indptr), shape=(N, M)).toarray()
     return equations, slope, np.concatenate([controls, dense], axis=1)
@@ -24,9 +25,8 @@ def test_rows_that_are_not_inside_are_not_there(parts, outside):
     equations, slope, columns = parts
     draw = np.random.default_rng(5)
     inside, level = draw.random(N) >= outside, np.arange(N) % 2 * draw.uniform(0.5, 1, N)
-    whole = equations.controls.T @ (equations.controls * level[:, None])
 
-    found = equations.weighed(slope, level, inside, whole)
+    found = equations.weighed(slope, level, inside, square(equations.columns, np.arange(N), level))
 
     expected = columns.T @ (columns * (level * inside)[:, None])
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
@@ -35,7 +35,7 @@ def test_rows_that_are_not_inside_are_not_there(parts, outside):
 def test_squares_of_parts_are_those_of_their_rows():
     rows, part = np.random.default_rng(6).normal(size=(3_000, Q)), np.arange(3_000) % 7 // 3
 
-    found = squares(rows, part, 4)
+    found = squares(columns_of(rows)[0], np.arange(3_000), np.ones(3_000), part, 4)
 
     for own in range(4):
         np.testing.assert_allclose(found[own], rows[part == own].T @ rows[part == own], rtol=1e-10, atol=1e-10)
@@ -48,3 +48,12 @@ def test_sums_by_value_and_by_cluster_are_those_of_dense_columns(parts):
     np.testing.assert_allclose(equations.pull(slope, value), value @ columns, rtol=1e-10, atol=1e-10)
     expected = [(columns * value[:, None])[cluster == each].sum(axis=0) for each in range(4)]
     np.testing.assert_allclose(equations.summed(slope, value, cluster, 4), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_levels_less_their_means_are_the_columns_that_they_stand_for():
+    draw = np.random.default_rng(9)
+    columns, whole = mixed(draw, N, Q, 6)
+    beta, value = draw.normal(size=whole.shape[1]), draw.normal(size=N)
+
+    np.testing.assert_allclose(product(columns, beta), whole @ beta, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(along(columns, value), value @ whole, rtol=1e-10, atol=1e-10)

@@ -6,6 +6,7 @@ from scipy import sparse
 
 from featurestore.interference.normal import square, squares
 from featurestore.interference.turns import PARTS, Given, gram, leveled
+from tests.support.columns import columns_of
 
 N, Q, M = 1_300, 5, 7
 
@@ -22,9 +23,10 @@ def test_the_gram_of_weighted_rows_is_that_of_dense_columns(share):
     weight = np.where(rng.random(N) < share, rng.random(N), 1.0)
     nothing, none = np.zeros(N), np.zeros(N, np.int64)
     rows = (beside.indptr.astype(np.int64), beside.indices.astype(np.int64), beside.data)
-    given = Given(nothing, controls, np.zeros(Q, np.int64), np.zeros(1), *rows, none, none)
+    kept, _ = columns_of(controls)
+    given = Given(nothing, kept, np.zeros(Q, np.int64), np.zeros(1), *rows, none, none)
 
-    found = gram(given, M, square(controls, 1.0 / ratio**2), slope, weight, ratio)
+    found = gram(given, M, square(kept, np.arange(N), 1.0 / ratio**2), slope, weight, ratio)
 
     expected = columns.T @ (columns * (weight / ratio**2)[:, None])
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
@@ -34,7 +36,7 @@ def test_squares_of_halves_have_the_rows_of_each_kind_at_its_own_level():
     controls, part = np.random.default_rng(3).normal(size=(N, Q)), np.arange(N) % PARTS
     ratio = np.where(part >= 2, 1.7, 1.0)  # the second kind is noisier
 
-    found = leveled(squares(controls, part, PARTS), part, ratio)
+    found = leveled(squares(columns_of(controls)[0], np.arange(N), np.ones(N), part, PARTS), part, ratio)
 
     for half in (0, 1):
         own = controls[part % 2 == half] / ratio[part % 2 == half, None]

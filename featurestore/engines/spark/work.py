@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from featurestore import answers, details, node_kernels, profiles, unmeasured
 from featurestore.attribution.attribute import attribute
 from featurestore.columnar import codes, floats
-from featurestore.designs import design, expose, pressed
+from featurestore.designs import design, expose, in_order, pressed
 from featurestore.engines.candidate import Options
 from featurestore.engines.folding import DAY, block
 from featurestore.engines.spark.rows import ROWS, exposed, exposure_of, rows_of, runs_of, schema
@@ -124,7 +124,7 @@ def fit(key: tuple[Any, ...], table: pa.Table, given: Given, concurrency: Callab
     runs, table = runs_of(table, given.functions, given.nodes, given.node_types)
     exposure = exposure_of(table)
     fitted = replace(runs, evidence=table["fitted"].to_numpy(zero_copy_only=False))
-    rows = np.flatnonzero(fitted.evidence[exposure.rows]).astype(np.int32)
+    rows = in_order(exposure, np.flatnonzero(fitted.evidence[exposure.rows]).astype(np.int32))
     with threadpool_limits(1, "blas"):
         found = told(fit_victim(design(victim, fitted, exposure, rows), concurrency(), given.options.estimation))
         company, compared = answers.company(runs, exposure), details.compared(fitted, exposure, [found])

@@ -20,6 +20,7 @@ def test_the_edges_of_runs_are_the_cuts_of_their_hours():
 
 
 def test_a_history_that_is_learned_at_once_has_fewer_blocks():
-    hours, counts = np.arange(24), np.full(24, MOST)
-    assert len(cuts(hours, counts, 0, DAY)) == 25
-    assert len(cuts(hours, counts, 0, DAY, Options().most)) == 6  # 5 hours each
+    hours, counts = np.arange(48), np.full(48, MOST)
+    assert len(cuts(hours, counts, 0, 2 * DAY)) == 49
+    assert cuts(hours, counts, 0, 2 * DAY, Options().most) == [0, DAY, 2 * DAY]  # 1.2 million a day
+    assert len(cuts(hours, 4 * counts, 0, 2 * DAY, Options().most)) == 7  # 10 hours, 10 and 4 of each day
