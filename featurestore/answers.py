@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore import company as runs_company
 from featurestore import profiles
 from featurestore.columnar import TEXT, TIME, codes, combinations, micros, named
-from featurestore.exposure.kernels import Floats, Ints
+from featurestore.exposure.kernels import Codes, Floats, Ints
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference.decision import UNKNOWN, PairTable
 from featurestore.profiles import AMOUNTS, RESOURCES, Profiles
@@ -22,6 +23,8 @@ HOUR = 3_600_000_000
 _LEVELS = (0.5, 0.95)
 #: A median of fewer runs than this says little.
 MET = 10
+#: Spreads numbers over all of their 64 bits.
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 #: So many companies of a cluster are kept at most.
 _COMPANIES = 200_000
 
@@ -71,10 +74,12 @@ def company(runs: Runs, exposure: Exposure) -> pa.Table:
 
     Node "" is the whole type. Companies met fewer than `MET` times say nothing; of all others the most met are kept.
     """
-    mine = np.flatnonzero((runs.evidence & np.isfinite(runs.execution))[exposure.rows])
     who = runs_company.of_runs(
         exposure.indptr, exposure.indices, exposure.values, runs_company.numbers(runs.functions.to_pylist())
-    )[mine]
+    )
+    mine = np.flatnonzero((runs.evidence & np.isfinite(runs.execution))[exposure.rows])
+    mine = mine[_often(runs.function[exposure.rows[mine]], who[mine])]
+    companies, who = np.unique(who[mine], return_inverse=True)
     rows = exposure.rows[mine]
     function, kind = runs.function[rows].astype(np.int64), runs.node_type[rows].astype(np.int64)
     parts = []
@@ -90,12 +95,24 @@ def company(runs: Runs, exposure: Exposure) -> pa.Table:
             "function": named(present[:, 0], runs.functions),
             "node_type": _or_empty(present[:, 1], runs.node_types),
             "node": _or_empty(present[:, 2], runs.nodes),
-            "company": present[:, 3],
+            "company": companies[present[:, 3]],
             "activations": count,
             "p50_ms": median,
         }
     ).cast(schema("company"))
     return most_met(found)
+
+
+def _often(function: Codes, who: Ints) -> npt.NDArray[np.bool_]:
+    """Return which runs [n] may be of a company *who* that their function met `MET` times: all that are, few others.
+
+    Most companies are rare. Counted is how many fall into one of some millions of places, without sorting.
+    """
+    places = max(8, int(np.ceil(np.log2(len(who) + 1))) + 1)
+    key = who.view(np.uint64) * _ODD + function.astype(np.uint64)
+    place = ((key ^ (key >> np.uint64(32))) * _ODD >> np.uint64(64 - places)).astype(np.int64)
+    found: npt.NDArray[np.bool_] = (np.bincount(place, minlength=1 << places) >= MET)[place]
+    return found
 
 
 def most_met(company: pa.Table) -> pa.Table:

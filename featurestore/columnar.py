@@ -49,6 +49,11 @@ def codes(column: pa.ChunkedArray, names: pa.Array) -> Codes:
     return np.concatenate(parts)
 
 
+def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of texts as it is, in a dictionary or not; one without a type, all null, as texts."""
+    return column.cast(pa.string()) if pa.types.is_null(column.type) else column
+
+
 def distinct(*columns: pa.ChunkedArray) -> pa.Array:
     """Return the different texts of all *columns*, sorted, without nulls."""
     # The values that a dictionary column has, not those that its dictionary offers.

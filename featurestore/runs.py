@@ -82,7 +82,8 @@ def read(
     among the names, in their order; what is new follows, sorted.
     """
     single = ~flags(activations["composite"])
-    activations, attributed = activations.filter(pa.array(single)), attributed.filter(pa.array(single))
+    if not single.all():
+        activations, attributed = activations.filter(pa.array(single)), attributed.filter(pa.array(single))
     names = _after(functions, distinct(activations["function"]))
     places = _after(nodes, distinct(attributed["node"], specs["node"]))
     kinds = _after(node_types, distinct(specs["node_type"], activations["node_type"]))

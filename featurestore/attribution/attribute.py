@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from featurestore.attribution.kernel import Pods, place
 from featurestore.attribution.series import samples
-from featurestore.columnar import TIME, codes, distinct, flags, floats, micros, named
+from featurestore.columnar import TIME, codes, distinct, flags, floats, micros, named, texts
 from featurestore.exposure.kernels import Ints
 from featurestore.exposure.sweep import OPEN
 
@@ -62,8 +62,7 @@ def attribute(
     end = micros(activations["end"])
     end = np.where(end == OPEN, start, np.maximum(start, end))
     ready = _ready(activations, start, end)
-    given_node = activations["node"].cast(pa.string())
-    given_pod = activations["pod"].cast(pa.string())
+    given_node, given_pod = texts(activations["node"]), texts(activations["pod"])
     node_names = distinct(placed["node"], given_node)
     pod_names = distinct(placed["pod"], given_pod)
     node_of_pod = codes(placed["node"], node_names)

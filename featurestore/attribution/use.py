@@ -107,7 +107,8 @@ def measure(
         "memory_limit_bytes": _known(np.where(np.isfinite(memory), memory, stated)),
         **{amount: _known(value) for amount, value in amounts.items()},
     }
-    return pa.table(columns).filter(pa.array(wanted)).select(USE.names).cast(USE)
+    found = pa.table(columns).select(USE.names)
+    return (found if wanted.all() else found.filter(pa.array(wanted))).cast(USE)
 
 
 class _Runs(NamedTuple):
