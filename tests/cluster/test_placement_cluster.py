@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.advised import AGGRESSOR_LABELS, LABELS, workflow_row
+from tests.support.advised import AGGRESSOR_LABELS, LABELS
 from tests.support.cluster import many, wait_for
 from tests.support.webhook_cluster import PODS, Advised
 
@@ -75,7 +75,7 @@ def test_a_needed_gpu_is_found_and_three_terms_of_the_pods_own_are_kept(advised:
     gpu = advised.node("gpu", gpu="yes", zone="z2")
     advised.node("gpu-elsewhere", gpu="yes", zone="z9")
     action = {"name": "hello", "optimizationGoal": "performance", "importance": "high"}
-    advised.publish(workflow_row("flow", "default", {**action, "extraResources": {"gpu": True}}))
+    advised.state("flow", {**action, "extraResources": {"gpu": True}})
     terms = [
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in ("z1", "z2", "z3")
     ]
@@ -101,7 +101,7 @@ def test_required_and_important_ten_never_share_with_the_disturber_though_its_no
     for node in nodes[:3]:
         advised.settle(node)
     action = {"name": "hello", "optimizationGoal": "performance", "importance": "high"}
-    advised.publish(workflow_row("flow", "default", action))
+    advised.state("flow", action)
     spec = {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1", "memory": "64Mi"}}}]}
     pods = [
         advised.hello(f"strict{number}", spec, workflow="flow", **{"colocation.internal/mode": "require"})
@@ -114,7 +114,7 @@ def test_required_and_important_ten_never_share_with_the_disturber_though_its_no
 def test_a_disturber_that_comes_later_keeps_away_from_who_must_not_share(advised: Advised) -> None:
     nodes = _nodes(advised, 2)
     action = {"name": "hello", "optimizationGoal": "performance", "importance": "high"}
-    advised.publish(workflow_row("flow", "default", action))
+    advised.state("flow", action)
     pod = advised.hello("strict", workflow="flow", **{"colocation.internal/mode": "require"})
     where = advised.cluster.wait_bound(pod["metadata"]["name"])
     advised.cluster.run(pod["metadata"]["name"])

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tests.support.advised import LABELS, workflow_row
+from tests.support.advised import LABELS
 from tests.support.cluster import wait_for
 from tests.support.webhook_cluster import Advised, live
 
@@ -41,7 +41,7 @@ def test_a_stated_need_binds_to_the_node_that_has_it_and_the_users_terms_stay(ad
     advised.node("plain")
     gpu = advised.node("gpu", gpu="yes", zone="z2")
     advised.node("gpu-elsewhere", gpu="yes", zone="z3")
-    advised.publish(workflow_row("flow", "default", {**ACTION, "extraResources": {"gpu": True}}))
+    advised.state("flow", {**ACTION, "extraResources": {"gpu": True}})
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in ("z1", "z2")]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     pod = advised.hello("needy", {"affinity": {"nodeAffinity": required}}, workflow="flow")
@@ -59,7 +59,7 @@ def test_required_and_important_a_pod_never_shares_with_what_disturbs_it(advised
     _filled(advised, b, "6")
     advised.training_on(a, "training")
     advised.settle(a)
-    advised.publish(workflow_row("flow", "default", ACTION))
+    advised.state("flow", ACTION)
     pod = advised.hello("strict", workflow="flow", **{"colocation.internal/mode": "require"})
     assert pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert advised.cluster.wait_bound(pod["metadata"]["name"]) == b

@@ -6,22 +6,25 @@ import signal
 import ssl
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import yaml
 
 from featurestore.store import published
+from pipeline.collectors import workflows
 from tests.support.advised import AGGRESSOR_LABELS, LABELS, learned
 from tests.support.certificate import make_certificate
 from tests.support.cluster import Cluster, wait_for
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 PODS = "/api/v1/namespaces/default/pods"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEFINITION = Path(__file__).resolve().parents[2] / "deploy" / "workflows" / "crd.yaml"
 
 
 @dataclass
@@ -35,11 +38,20 @@ class Advised:
     directory: Path
     labels: dict[str, str] = field(default_factory=dict)
 
-    def publish(self, *workflows: dict[str, Any]) -> None:
-        """Publish what is learned, with *workflows*, and wait until the service answers from it."""
-        version = uuid.uuid4().hex
-        published.write(learned(version=version, workflows=workflows), self.directory / "snapshot")
-        wait_for(lambda: self.get("/readyz").json()["snapshot"] == version)
+    def state(self, workflow: str, action: Mapping[str, Any]) -> None:
+        """Create *workflow* of the one *action* in the cluster, and wait until the service has seen it."""
+        body = {"apiVersion": "wp5.physics-faas.eu/v1alpha1", "kind": "Workflow", "metadata": {"name": workflow}}
+        path = workflows.PATH.replace("/workflows", "/namespaces/default/workflows")
+        self.cluster.create(path, {**body, "spec": {"actions": [action]}})
+        asked = {"name": "hello", "labels": LABELS, "annotations": {"workflow": workflow}}
+
+        def seen() -> bool:
+            with self.client() as client:
+                pod = {"metadata": asked, "spec": {"containers": []}}
+                answer = client.post(f"{self.url}/v1/recommendations", json=pod).json()
+            return not any("not known here" in each["sentence"] for each in answer["reasons"])
+
+        wait_for(seen)
 
     def get(self, path: str) -> httpx.Response:
         with self.client() as client:
@@ -87,6 +99,7 @@ class Advised:
 @contextmanager
 def serving(cluster: Cluster, tmp_path: Path) -> Iterator[Advised]:
     """Keep a service up whose files lie in *tmp_path*, and have the API server of *cluster* ask it."""
+    _define_workflows(cluster)
     certificate, key = make_certificate(tmp_path)
     published.write(learned(version="first"), tmp_path / "snapshot")
     config = tmp_path / "colocate.toml"
@@ -114,6 +127,14 @@ def serving(cluster: Cluster, tmp_path: Path) -> Iterator[Advised]:
         if process.poll() is None:  # else the test has killed it
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, log.read_text()[-8000:]
+
+
+def _define_workflows(cluster: Cluster) -> None:
+    """Let the API server know workflows, unless it does, and wait until it answers for them."""
+    definition = yaml.safe_load(DEFINITION.read_text(encoding="utf-8"))
+    if cluster.call("GET", f"{CRDS}/{definition['metadata']['name']}")[0] == 404:
+        cluster.create(CRDS, definition)
+    wait_for(lambda: cluster.call("GET", workflows.PATH)[0] == 200)
 
 
 def live(made: Advised) -> bool:
