@@ -175,6 +175,7 @@ def ask(client: httpx.Client) -> None:
     for _ in range(3):
         client.post("/mutate", content=encoded(review(created, uid=f"shown-{next(_UIDS)}"))).raise_for_status()
     client.post("/mutate", content=encoded(review(namespace=1)))
+    assert client.post("/mutate", content=b"no review").status_code == 400
     client.post("/v2/projects", content=b"[]")
     job = {"job": "ex", "namespace": "default",
            "pes": [{"id": 0, "operators": [{"name": "A", "placement": 'host("nowhere")'}]}]}  # fmt: skip

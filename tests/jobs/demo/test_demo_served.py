@@ -39,7 +39,6 @@ MAY_BE_EMPTY = {
 #: Metrics that may have no series here, and why: panels that name them show a zero, or are listed above.
 MAY_BE_ABSENT = {
     "colocation_webhook_errors_total": "no review fails",
-    "colocation_webhook_rejected_total": "nothing but reviews is posted",
 }
 
 
