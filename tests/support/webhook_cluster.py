@@ -132,7 +132,10 @@ def serving(cluster: Cluster, tmp_path: Path) -> Iterator[Advised]:
 def _define_workflows(cluster: Cluster) -> None:
     """Let the API server know workflows, unless it does, and wait until it answers for them."""
     definition = yaml.safe_load(DEFINITION.read_text(encoding="utf-8"))
-    if cluster.call("GET", f"{CRDS}/{definition['metadata']['name']}")[0] == 404:
+    path = f"{CRDS}/{definition['metadata']['name']}"
+    # That of the test before may be going still.
+    wait_for(lambda: "deletionTimestamp" not in (cluster.call("GET", path)[1].get("metadata") or {}))
+    if cluster.call("GET", path)[0] == 404:
         cluster.create(CRDS, definition)
     wait_for(lambda: cluster.call("GET", workflows.PATH)[0] == 200)
 
