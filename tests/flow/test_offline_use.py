@@ -24,7 +24,8 @@ def test_import_learn_and_interference_in_one_line(tmp_path):
     )
     done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # Nothing but how far learning is, which is told where it takes long: its loops may have to be compiled first.
+    assert all(line.startswith("learning sim: ") for line in done.stderr.splitlines()), done.stderr
     assert str(count) in done.stdout
     rows = list(csv.DictReader(io.StringIO((tmp_path / "pairs.csv").read_text(encoding="utf-8"))))
     truth = {
