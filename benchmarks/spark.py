@@ -27,8 +27,8 @@ from jobs.config import Settings, StoreSettings
 from jobs.exporting.parquet import export
 from pipeline.records import Batch
 
-#: Activations at scale 1, over two days, of 1,000 functions on 100 nodes, which are fewer as well at another scale;
-#: ten times as many are asked for.
+#: Activations at scale 1, over two days, of 1,000 functions on 100 nodes, which are fewer as well at a smaller scale;
+#: ten times as many are asked for: scale 10.
 ACTIVATIONS, DAYS = 1_000_000, 2
 MASTER = "local-cluster[2,1,4096]"
 SETTINGS = {"spark.executor.memory": "1g", "spark.driver.memory": "2g", "spark.driver.host": "127.0.0.1"}
@@ -48,7 +48,8 @@ def run(scale: float = 1.0) -> list[Figure]:
         settings = Settings(store=StoreSettings(path=place / "history.duckdb", snapshot=place / "snapshot"))
         store = Store(settings.store.path)
         count = 0
-        functions, nodes = max(20, int(histories.FUNCTIONS * scale)), max(3, int(histories.NODES * scale))
+        size = min(scale, 1.0)
+        functions, nodes = max(20, int(histories.FUNCTIONS * size)), max(3, int(histories.NODES * size))
         given = histories.history(round(ACTIVATIONS * scale), END, days=DAYS, functions=functions, nodes=nodes)
         for rows in given:
             batch = Batch("activations", rows=rows, watermark=END)
