@@ -127,6 +127,10 @@ def _memory(directory: Path, made: Path) -> list[Figure]:
             )
             for config in configs
         ]
+        for process in started:
+            _said(process)
+        for process in started:  # asked again once both are there: until then one has what both map to itself
+            _tell(process)
         before = [_said(process) for process in started]
         for config in configs:  # one file under two names: what both map are the same pages
             config.with_suffix(".snapshot").hardlink_to(made)

@@ -12,8 +12,8 @@ from jobs import logs
 from jobs.config import load
 from jobs.service.process import Process
 
-#: Looked at: before there is a snapshot, with it, and once more when others have it too.
-_LOOKS = 3
+#: Looked at: before there is a snapshot, alone and beside others, with it, and once more when others have it too.
+_LOOKS = 4
 
 
 def memory(pid: int | str) -> dict[str, int]:
