@@ -26,9 +26,16 @@ _OPTIONAL: Final = ("workflows",)
 _log = structlog.get_logger(__name__)
 
 
-class _Meta(msgspec.Struct):
+class Meta(msgspec.Struct):
+    """What names an object, also one that cannot be read otherwise."""
+
     name: str = ""
     namespace: str = ""
+    uid: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: Meta
 
 
 class _Labelled(msgspec.Struct):
@@ -45,10 +52,11 @@ class _ServiceSpec(msgspec.Struct):
 
 
 class _Service(msgspec.Struct):
-    metadata: _Meta
+    metadata: Meta
     spec: _ServiceSpec | None = None
 
 
+_NAMED = msgspec.json.Decoder(_Named)
 _SERVICES = msgspec.json.Decoder(_Service)
 _NAMESPACES = msgspec.json.Decoder(_Namespace)
 #: Namespace and name.
@@ -60,15 +68,19 @@ T = TypeVar("T")
 class Held(Generic[K, T]):
     """Objects of one kind by key; *read* gives key and value, or raises for one odd object, which is left out.
 
-    *seen* is told of each object that is read, and whether it is still there.
+    *named* gives the key of what has this name: what became odd is left out too, as a list leaves it out. *seen* is
+    told of each object that is read, and whether it is still there. Only if *followed* is kept which keys changed,
+    for `taken`.
     """
 
     def __init__(
         self,
         kind: str,
         read: Callable[[msgspec.Raw], tuple[K, T]],
+        named: Callable[[Meta], K],
         changed: Callable[[], None],
         seen: Callable[[T, bool], None] = lambda value, there: None,
+        followed: bool = False,
     ) -> None:
         self.items: dict[K, T] = {}
         self.refused = 0
@@ -77,6 +89,8 @@ class Held(Generic[K, T]):
         self.touched: deque[K | None] = deque()
         self._kind = kind
         self._read = read
+        self._named = named
+        self._followed = followed
         self._changed = changed
         self._seen = seen
 
@@ -93,6 +107,7 @@ class Held(Generic[K, T]):
         """Take one change; an update that changes nothing of interest is none."""
         pair = self._readable(raw)
         if pair is None:
+            self._leave_out(kind, raw)
             return
         key, value = pair
         self._seen(value, kind != "DELETED")
@@ -115,8 +130,21 @@ class Held(Generic[K, T]):
                 keys.add(key)
         return None if whole else keys
 
+    def _leave_out(self, kind: str, raw: msgspec.Raw) -> None:
+        """Forget what was held of an object that cannot be read any more."""
+        try:
+            key = self._named(_NAMED.decode(raw).metadata)
+        except msgspec.MsgspecError:
+            return
+        held = self.items.pop(key, None)
+        if held is not None:
+            if kind == "DELETED":
+                self._seen(held, False)
+            self._touch(key)
+
     def _touch(self, key: K | None) -> None:
-        self.touched.append(key)
+        if self._followed:
+            self.touched.append(key)
         self.changes += 1
         self._changed()
 
@@ -148,11 +176,11 @@ class Live:
         self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
         self._shunned: dict[tuple[PodSelection, ...], tuple[PodSelection, ...]] = {}
         self._interned: dict[tuple[tuple[str, float], ...], Mapping[str, float]] = {}
-        self._nodes = Held("node", self._read_node, self._changed)
-        self._pods = Held("pod", self._read_pod, self._changed, on_pod)
-        self._services = Held("service", _read_service, self._changed)
-        self._namespaces = Held("namespace", _read_namespace, self._changed)
-        self._workflows = Held("workflow", _read_workflow, self._changed)
+        self._nodes = Held("node", self._read_node, _name, self._changed)
+        self._pods = Held("pod", self._read_pod, _uid, self._changed, on_pod, followed=True)
+        self._services = Held("service", _read_service, full_name, self._changed)
+        self._namespaces = Held("namespace", _read_namespace, _name, self._changed)
+        self._workflows = Held("workflow", _read_workflow, full_name, self._changed)
         self._absent: set[str] = set()
         self.lists = dict.fromkeys(("nodes", "pods", "services", "namespaces", "workflows"), 0)
         self._watchers = {
@@ -236,6 +264,8 @@ class Live:
         def failed(error: Exception) -> None:
             if name in _OPTIONAL and isinstance(error, SourceError) and error.reason == "status_404":
                 self._absent.add(name)
+                if held.items:  # the definition was removed, and its objects with it
+                    held.replace(())
                 return
             _log.warning("watch failed", resource=name, error=str(error).splitlines()[0])
 
@@ -268,6 +298,19 @@ class Live:
 
 def _only(given: Mapping[str, str], keys: Sequence[str]) -> Mapping[str, str]:
     return {sys.intern(key): sys.intern(given[key]) for key in keys if key in given}
+
+
+def full_name(meta: Meta) -> Key:
+    """Return the key of what is in a namespace, or "" of what is in none."""
+    return meta.namespace, meta.name
+
+
+def _name(meta: Meta) -> str:
+    return meta.name
+
+
+def _uid(meta: Meta) -> str:
+    return meta.uid
 
 
 def _read_service(raw: msgspec.Raw) -> tuple[Key, Mapping[str, str]]:

@@ -33,6 +33,8 @@ _WORDS = frozenset(
      "importance", "usesService")
 )  # fmt: skip
 _FIELDS = _WORDS | {"cpu", "memory"}
+#: What `_spelled` finds in any spelling.
+_STATED = frozenset(map(mangled, ("optimizationGoal", "importance", "usesService")))
 
 
 def workflow(raw: bytes | msgspec.Raw) -> Workflow:
@@ -100,7 +102,7 @@ def _action(given: Any, what: str) -> Action:
     preferred |= _map(given, "preferredResources", what)
     extra.pop("preferredResources", None)
     if _lost(given, "performanceProfile"):
-        profile = {key: value for key, value in given.items() if key not in _WORDS and _level(value)}
+        profile = {key: value for key, value in given.items() if not _is_of(key, _WORDS) and _level(value)}
     if _lost(given, "extraResources"):
         extra = {key: value for key, value in given.items() if _stray(key, value)}
     resources = _map(given, "resources", what)
@@ -131,7 +133,16 @@ def _spelled(given: Mapping[str, Any], key: str) -> str:
     if key in given:
         return key
     word = mangled(key)
-    return next((each for each in given if mangled(str(each).rpartition("/")[2]) == word), key)
+    return next((each for each in given if _word(each) == word), key)
+
+
+def _word(key: object) -> str:
+    return mangled(str(key).rpartition("/")[2])
+
+
+def _is_of(key: object, fields: frozenset[str]) -> bool:
+    """Whether *key* is one of an action's *fields*, as it may be spelled."""
+    return key in fields or _word(key) in _STATED
 
 
 def _amounts(given: Mapping[str, Any], resources: Mapping[str, Any], side: str, what: str) -> dict[str, float]:
@@ -154,7 +165,7 @@ def _amounts(given: Mapping[str, Any], resources: Mapping[str, Any], side: str, 
 
 def _stray(key: str, value: object) -> bool:
     """Whether a field beside a lost heading is no other field of an action."""
-    return key not in _FIELDS and isinstance(value, (str, int, float)) and not _level(value)
+    return not _is_of(key, _FIELDS) and isinstance(value, (str, int, float)) and not _level(value)
 
 
 def _lost(given: Mapping[str, Any], heading: str) -> bool:

@@ -204,6 +204,24 @@ def test_preferred_resources_may_stand_among_the_extra_ones() -> None:
     assert found.preferred_resources == {"diskType": "nvme", "dms": "keydb"}
 
 
+def test_what_is_spelled_otherwise_is_no_hardware_where_the_indentation_was_lost() -> None:
+    action = {
+        "name": "a",
+        "annotations": None,
+        "optimization-goal": "Performance",
+        "Importance": "High",
+        "example.com/uses_service": "db",
+        "extraResources": None,
+        "gpu": True,
+        "performanceProfile": None,
+        "memory": "low",
+    }
+    [found] = workflow_of({"metadata": {"name": "w"}, "spec": {"actions": [action]}}).actions
+    assert (found.optimization_goal, found.importance, found.uses_service) == ("performance", "high", ("db",))
+    assert found.extra_resources == {"gpu": True}
+    assert found.performance_profile == {"memory": "low"}
+
+
 def test_strangers_beside_a_filled_heading_are_left_alone() -> None:
     action = {
         "name": "a",

@@ -12,7 +12,7 @@ import structlog
 
 from featurestore.snapshot import Snapshot
 from jobs.disks.layout import lay_out_records, learned, with_claims
-from jobs.service.live import Held
+from jobs.service.live import Held, full_name
 from jobs.service.periodic import Periodic
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.clients.watch import Watcher
@@ -54,7 +54,7 @@ class LiveDisks:
         self.lists = {_resource(path): 0 for path in PATHS.values()}
         self._lock = Lock()
         self._held: Mapping[str, Held[_Key, wire.Record]] = {
-            kind: Held(kind, partial(_read, kind), self._changed) for kind in PATHS
+            kind: Held(kind, partial(_read, kind), full_name, self._changed) for kind in PATHS
         }
         self._watchers = {kind: self._watcher(client, kind, path) for kind, path in PATHS.items()}
         self._thread = Periodic("disks", _EVERY, self.refresh)
@@ -135,6 +135,8 @@ class LiveDisks:
         def failed(error: Exception) -> None:
             if getattr(error, "reason", "") == "status_404":
                 self._absent.add(kind)
+                if held.items:
+                    held.replace(())
             else:
                 _log.warning("watch failed", resource=kind, error=str(error).splitlines()[0])
 

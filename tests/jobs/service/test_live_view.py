@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from jobs.service.live import Live
+from jobs.service.live import Held, Live
 from pipeline.clients.kubernetes import KubernetesClient
 from tests.support.kube_server import KubeServer, serving
 from tests.support.service import wait_until
@@ -176,6 +177,23 @@ def test_workflows_are_followed_and_a_status_is_no_change(server: KubeServer, tm
         live.close()
 
 
+def test_a_workflow_that_became_odd_or_lost_its_definition_states_nothing(server: KubeServer, tmp_path: Path) -> None:
+    server.put(WORKFLOWS, [_workflow("w", gpu=True), _workflow("v", gpu=True)])
+    live = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), annotations=())
+    live.start()
+    try:
+        wait_until(lambda: len(live.workflows() or ()) == 2)
+        server.event(WORKFLOWS, "MODIFIED", _workflow("w", gpu=[1]))
+        wait_until(lambda: list(live.workflows() or ()) == [("team", "v")])
+        del server.collections[WORKFLOWS]
+        server.version += 10
+        server.oldest = server.version
+        server.end_watches()
+        wait_until(lambda: live.workflows() == {} and "workflows" not in live.staleness())
+    finally:
+        live.close()
+
+
 def test_a_cluster_without_workflows_tells_nothing_of_them(live: Live) -> None:
     wait_until(lambda: "workflows" not in live.staleness())
     assert live.workflows() is None
@@ -188,6 +206,24 @@ def test_an_odd_object_costs_only_itself(live: Live, server: KubeServer) -> None
     server.event(PODS, "ADDED", odd)
     server.event(PODS, "ADDED", _pod("fine"))
     wait_until(lambda: {pod.name for pod in live.pods()} == {"a", "b", "fine"})
+
+
+def test_what_became_odd_is_gone_with_its_deletion(live: Live, server: KubeServer, seen: list[str]) -> None:
+    odd = _pod("a", annotations={"colocation.internal/decision": "d1"})
+    odd["spec"]["containers"][0]["resources"]["requests"]["memory"] = "16g"
+    live.touched_pods()
+    server.event(PODS, "DELETED", odd)
+    wait_until(lambda: {pod.name for pod in live.pods()} == {"b"})
+    assert live.touched_pods() == {"uid-a"}
+    assert "d1 False" in seen
+
+
+def test_only_of_pods_it_is_kept_which_changed() -> None:
+    held: Held[str, str] = Held("thing", lambda raw: (bytes(raw).decode(), ""), lambda meta: meta.name, lambda: None)
+    for number in range(3):
+        held.event("ADDED", msgspec.Raw(str(number).encode()))
+    assert len(held.items) == held.changes == 3
+    assert not held.touched
 
 
 def test_an_expired_watch_lists_anew_and_what_is_missing_is_gone(live: Live, server: KubeServer) -> None:
