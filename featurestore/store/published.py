@@ -126,6 +126,8 @@ def load(path: Path) -> Snapshot:
             name: pa.ipc.open_file(whole.slice(start + at, size)).read_all()
             for name, (at, size) in header.tables.items()
         }
+        for table in tables.values():  # whoever reads them relies on it, and Arrow itself would end the process
+            table.validate(full=True)
         laid = {
             cluster: {
                 name: np.frombuffer(whole.slice(start + at, size), kind)
@@ -136,7 +138,7 @@ def load(path: Path) -> Snapshot:
         }
     except NOT_JSON:
         raise BadInput(f"{path}: cannot be read as a snapshot: its head is damaged") from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, OverflowError, IndexError, pa.ArrowException) as error:
         raise BadInput(f"{path}: cannot be read as a snapshot: {str(error).splitlines()[0]}") from error
     for name, schema in TABLES.items():
         if name not in tables or not tables[name].schema.equals(schema):

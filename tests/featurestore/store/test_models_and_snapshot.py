@@ -1,5 +1,6 @@
 """Models are saved whole and promoted; the snapshot is made of them and of what was last seen."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,31 @@ def test_a_damaged_head_of_a_snapshot_is_refused_and_the_file_named(store: Store
     for byte in range(16, 60):
         file.write_bytes(good[:byte] + b"\xff" + good[byte + 1 :])  # is no part of any UTF-8 text
         with pytest.raises(BadInput, match=str(file)):
+            published.load(file)
+
+
+def test_damage_within_a_table_of_a_snapshot_is_refused_and_the_file_named(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "snapshot"
+    save(store, "m1", 1)
+    published.write(store.read(lambda con: assemble.snapshot(con, NOON)), file)
+    good = file.read_bytes()
+    length = int.from_bytes(good[8:16], "little")
+    at, size = json.loads(good[16 : 16 + length])["tables"]["pairs"]
+    first = -(-(16 + length) // 64) * 64 + at
+    whole = pa.py_buffer(good)
+    pairs = pa.ipc.open_file(whole.slice(first, size)).read_all()
+    victim = pairs["victim"].chunk(0)
+    _, starts, texts = victim.dictionary.buffers()
+    far = (2**20).to_bytes(4, "little")
+    for buffer, put_there in ((victim.indices.buffers()[1], far), (starts, far), (texts, b"\xff")):
+        byte = buffer.address - whole.address
+        file.write_bytes(good[:byte] + put_there + good[byte + len(put_there) :])
+        with pytest.raises(BadInput, match=f"^{file}: cannot be read as a snapshot: [^\n]+$"):
+            published.load(file)
+    for number in (-size * 1000, 2**70):
+        head = good[16 : 16 + length].replace(f'"pairs":[{at},'.encode(), f'"pairs":[{number},'.encode())
+        file.write_bytes(good[:8] + len(head).to_bytes(8, "little") + head + bytes(64))
+        with pytest.raises(BadInput, match=f"^{file}: cannot be read as a snapshot: [^\n]+$"):
             published.load(file)
 
 
