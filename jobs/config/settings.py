@@ -80,7 +80,8 @@ _NOT_SETTINGS = frozenset({"COLOCATE_CONFIG", "COLOCATE_LOGGED"})
 def load(path: Path | None) -> Settings:
     """Read the settings from *path* (default ``colocate.toml`` if present) under the environment's.
 
-    Files that they name are relative to the working directory, wherever they are named, and come out in full.
+    Files that they name are relative to the working directory, wherever they are named, or begin with ``~``, and come
+    out in full.
     Raises `BadInput` in one line naming the file or variable and the field.
     """
     where = path if path is not None else Path(os.environ.get("COLOCATE_CONFIG", "colocate.toml"))
@@ -122,6 +123,8 @@ def _from_here(group: _Model) -> _Model:
 
 def _named(value: Any) -> Any:
     if isinstance(value, Path):
+        with contextlib.suppress(RuntimeError):  # of a user without a home, as containers have them
+            value = value.expanduser()
         return value.absolute()
     if isinstance(value, BaseModel):
         return _from_here(value)

@@ -171,6 +171,16 @@ def test_files_are_relative_to_the_working_directory_wherever_they_are_named(
     assert openwhisk.ca_file is None
 
 
+def test_a_file_in_the_home_directory_is_one_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    kubernetes = '[[clusters]]\nname = "a"\n[clusters.kubernetes]\nkubeconfig = "~/.kube/config"\n'
+    held = loaded(tmp_path, f'[store]\npath = "~/kept.duckdb"\n{kubernetes}')
+    assert held.store.path == tmp_path / "home" / "kept.duckdb"
+    reached = held.clusters[0].kubernetes
+    assert reached is not None
+    assert reached.kubeconfig == tmp_path / "home" / ".kube" / "config"
+
+
 def test_what_is_missing_is_named_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
