@@ -3,6 +3,7 @@
 Taking one touches no disk and no lock: each number has one thread that writes it.
 """
 
+import contextlib
 import mmap
 import os
 import sys
@@ -13,12 +14,15 @@ _SIZE: Final = 8 * _NUMBERS
 
 
 def shared(processes: int) -> int | None:
-    """Return the descriptor of memory for so many serving processes; None where a system has none without a file."""
-    if sys.platform != "linux":
+    """Return the descriptor of memory for so many serving processes; None where a system, or what Python was built
+    with, has none without a file, or does not let it be made."""
+    if sys.platform != "linux" or not hasattr(os, "memfd_create"):
         return None
-    descriptor = os.memfd_create("colocate-unwritten")
-    os.ftruncate(descriptor, _SIZE * processes)
-    return descriptor
+    with contextlib.suppress(OSError):
+        descriptor = os.memfd_create("colocate-unwritten")
+        os.ftruncate(descriptor, _SIZE * processes)
+        return descriptor
+    return None
 
 
 class Unwritten:

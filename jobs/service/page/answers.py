@@ -20,7 +20,7 @@ from jobs.service.page.loads import loads
 from jobs.service.page.shell import Shell
 from jobs.service.problems import problem
 from jobs.supervisor.status import SourceHealth
-from pipeline.errors import BadInput, SourceError
+from pipeline.errors import BadInput, ColocationError, SourceError
 
 #: Rows and columns of a heat map, and rows of nodes, where the caller says nothing, and at most.
 _SIZE: Final = (20, 100)
@@ -111,7 +111,7 @@ def handlers(shown: Shown) -> Mapping[str, Handler]:
         made = next((one for one in reversed(shown.recent()) if one.kept.decision == name), None)
         try:
             stored = shown.stored(name)  # only the store tells what became of it
-        except SourceError:
+        except ColocationError:  # it is busy, or none that can be read
             if made is None:
                 raise
             stored = None

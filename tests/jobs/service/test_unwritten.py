@@ -57,3 +57,13 @@ def test_a_process_of_its_own_has_numbers_of_its_own() -> None:
     first = Unwritten()
     first.take()
     assert (Unwritten().inherit(), first.inherit()) == (0, 1)
+
+
+def test_where_no_such_memory_can_be_made_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(name: str) -> int:
+        raise PermissionError(name)
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    assert shared(2) is None
+    monkeypatch.delattr(os, "memfd_create")  # as of a Python that was built with an old C library
+    assert shared(2) is None

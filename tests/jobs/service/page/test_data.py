@@ -269,9 +269,10 @@ def test_a_decision_just_made_tells_what_became_of_it_once_the_store_knows() -> 
         rows["new"] = {"decision": "new", "node": "n1", "followed": True, "document": msgspec.Raw(b"{}")}
         told = _json(client, "/v1/decisions/new")
         assert (told["node"], told["followed"]) == ("n1", True)
-        rows["new"] = Temporary("store", "busy", "in use by another process")
+        rows["new"] = BadInput("store.duckdb: not a DuckDB database")
         assert _json(client, "/v1/decisions/new")["decision"] == "new", (
             "this process made it: the store is not needed"
         )
-        rows["other"] = rows["new"]
+        rows["other"] = rows["new"] = Temporary("store", "busy", "in use by another process")
+        assert _json(client, "/v1/decisions/new")["decision"] == "new"
         assert client.get("/v1/decisions/other").status_code == 503
