@@ -33,8 +33,9 @@ _WORDS = frozenset(
      "importance", "usesService")
 )  # fmt: skip
 _FIELDS = _WORDS | {"cpu", "memory"}
-#: What `_spelled` finds in any spelling.
-_STATED = frozenset(map(mangled, ("optimizationGoal", "importance", "usesService")))
+#: What is found in any spelling.
+_STATED = ("optimizationGoal", "importance", "usesService")
+_SPELLED = frozenset(map(mangled, _STATED))
 
 
 def workflow(raw: bytes | msgspec.Raw) -> Workflow:
@@ -94,7 +95,7 @@ def _action(given: Any, what: str) -> Action:
     if not name:
         raise BadInput(f"{what}.name is missing")
     annotations = _map(given, "annotations", what)
-    stated = {**given, **annotations}
+    goal, importance, service = (_said((annotations, given), key) for key in _STATED)
     relations = {key: given[key] for key in _RELATIONS if key in given}
     profile = _map(given, "performanceProfile", what)
     extra = _map(given, "extraResources", what)
@@ -112,8 +113,8 @@ def _action(given: Any, what: str) -> Action:
         id=_text(given, "id", what),
         version=_text(given, "version", what),
         runtime=_text(given, "runtime", what),
-        optimization_goal=_text(stated, _spelled(stated, "optimizationGoal"), what).strip().lower(),
-        importance=_text(stated, _spelled(stated, "importance"), what).strip().lower(),
+        optimization_goal=_text({"optimizationGoal": goal}, "optimizationGoal", what).strip().lower(),
+        importance=_text({"importance": importance}, "importance", what).strip().lower(),
         cpu_request=amounts["requests"].get("cpu"),
         cpu_limit=amounts["limits"].get("cpu"),
         memory_request=amounts["requests"].get("memory"),
@@ -123,17 +124,20 @@ def _action(given: Any, what: str) -> Action:
         performance_profile={
             key: _as_level(value, f"{what}.performanceProfile.{key}") for key, value in profile.items()
         },
-        uses_service=_names(stated.get(_spelled(stated, "usesService")), f"{what}.usesService"),
+        uses_service=_names(service, f"{what}.usesService"),
         annotations={**relations, **annotations},
     )
 
 
-def _spelled(given: Mapping[str, Any], key: str) -> str:
-    """Return *key* as *given* spells it: in any case, with ``-`` or ``_`` in it, or with a prefix."""
-    if key in given:
-        return key
+def _said(places: Iterable[Mapping[str, Any]], key: str) -> Any:
+    """Return the first value that one of *places* has for *key*, None where all are null: under *key* itself, else in
+    any case, with ``-`` or ``_`` in it, or with a prefix."""
     word = mangled(key)
-    return next((each for each in given if _word(each) == word), key)
+    for given in places:
+        for value in (given.get(key), *(value for each, value in given.items() if _word(each) == word)):
+            if value is not None:
+                return value
+    return None
 
 
 def _word(key: object) -> str:
@@ -142,7 +146,7 @@ def _word(key: object) -> str:
 
 def _is_of(key: object, fields: frozenset[str]) -> bool:
     """Whether *key* is one of an action's *fields*, as it may be spelled."""
-    return key in fields or _word(key) in _STATED
+    return key in fields or _word(key) in _SPELLED
 
 
 def _amounts(given: Mapping[str, Any], resources: Mapping[str, Any], side: str, what: str) -> dict[str, float]:

@@ -222,6 +222,24 @@ def test_what_is_spelled_otherwise_is_no_hardware_where_the_indentation_was_lost
     assert found.performance_profile == {"memory": "low"}
 
 
+@pytest.mark.parametrize(
+    ("beside", "under", "importance"),
+    [
+        ({"importance": "low"}, {"Importance": "high"}, "high"),
+        ({}, {"importance": None, "Importance": "high"}, "high"),
+        ({"importance": "low"}, {"importance": None}, "low"),
+        ({}, {"IMPORTANCE": "low", "importance": "high"}, "high"),
+        ({}, {"importance": None}, ""),
+    ],
+)
+def test_what_stands_under_its_heading_comes_first_however_it_is_spelled(
+    beside: dict[str, Any], under: dict[str, Any], importance: str
+) -> None:
+    action = {"name": "a", **beside, "annotations": under}
+    [found] = workflow_of({"metadata": {"name": "w"}, "spec": {"actions": [action]}}).actions
+    assert found.importance == importance
+
+
 def test_strangers_beside_a_filled_heading_are_left_alone() -> None:
     action = {
         "name": "a",
