@@ -35,7 +35,8 @@ _WORDS = frozenset(
 _FIELDS = _WORDS | {"cpu", "memory"}
 #: What is found in any spelling.
 _STATED = ("optimizationGoal", "importance", "usesService")
-_SPELLED = frozenset(map(mangled, _STATED))
+_PLACED = frozenset(map(mangled, _RELATIONS))
+_SPELLED = _PLACED.union(map(mangled, _STATED))
 
 
 def workflow(raw: bytes | msgspec.Raw) -> Workflow:
@@ -96,7 +97,7 @@ def _action(given: Any, what: str) -> Action:
         raise BadInput(f"{what}.name is missing")
     annotations = _map(given, "annotations", what)
     goal, importance, service = (_said((annotations, given), key) for key in _STATED)
-    relations = {key: given[key] for key in _RELATIONS if key in given}
+    relations = {key: value for key, value in given.items() if _word(key) in _PLACED}
     profile = _map(given, "performanceProfile", what)
     extra = _map(given, "extraResources", what)
     preferred = _map(extra, "preferredResources", f"{what}.extraResources")

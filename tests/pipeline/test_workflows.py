@@ -211,6 +211,7 @@ def test_what_is_spelled_otherwise_is_no_hardware_where_the_indentation_was_lost
         "optimization-goal": "Performance",
         "Importance": "High",
         "example.com/uses_service": "db",
+        "anti-affinity": "b",
         "extraResources": None,
         "gpu": True,
         "performanceProfile": None,
@@ -218,6 +219,7 @@ def test_what_is_spelled_otherwise_is_no_hardware_where_the_indentation_was_lost
     }
     [found] = workflow_of({"metadata": {"name": "w"}, "spec": {"actions": [action]}}).actions
     assert (found.optimization_goal, found.importance, found.uses_service) == ("performance", "high", ("db",))
+    assert found.annotations == {"anti-affinity": "b"}
     assert found.extra_resources == {"gpu": True}
     assert found.performance_profile == {"memory": "low"}
 
