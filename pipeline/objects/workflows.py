@@ -22,6 +22,8 @@ from pipeline.records import Action, Workflow
 Scalar = bool | int | float | str
 
 _LEVELS = ("low", "medium", "high")
+#: The whole object once more, its code too, as kubectl notes it for itself.
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MEGABYTE = 2**20  # OpenWhisk's MB, which it hands to Kubernetes as Mi
 _HEADINGS = ("annotations", "resources", "limits", "requests", "extraResources", "preferredResources",
              "performanceProfile")  # fmt: skip
@@ -69,6 +71,7 @@ def workflow_of(given: Any) -> Workflow:
         raise BadInput("workflow without a name: metadata.name is missing")
     what = f"workflow {name}"
     annotations = {**_map(given, "annotations", what), **_map(meta, "annotations", what)}
+    annotations.pop(_APPLIED, None)
     whole = {**given, **_map(given, "spec", what)}
     return Workflow(
         namespace=_text({**given, **meta}, "namespace", what),

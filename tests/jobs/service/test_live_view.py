@@ -153,7 +153,9 @@ def _workflow(name: str, **needs: Any) -> dict[str, Any]:
     }
 
 
-def test_workflows_are_followed_and_a_status_is_no_change(server: KubeServer, tmp_path: Path) -> None:
+def test_workflows_are_followed_and_neither_a_status_nor_other_code_is_a_change(
+    server: KubeServer, tmp_path: Path
+) -> None:
     server.put(WORKFLOWS, [_workflow("w", gpu=True)])
     live = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), annotations=())
     assert live.workflows() is None
@@ -167,6 +169,9 @@ def test_workflows_are_followed_and_a_status_is_no_change(server: KubeServer, tm
         assert needs() == {("team", "w"): {"gpu": True}}
         before = live.workflow_changes
         server.event(WORKFLOWS, "MODIFIED", {**_workflow("w", gpu=True), "status": {"phase": "deployed"}})
+        applied = _workflow("w", gpu=True)
+        applied["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "other code"}
+        server.event(WORKFLOWS, "MODIFIED", applied)
         server.event(WORKFLOWS, "ADDED", _workflow("odd", gpu=[1]))
         server.event(WORKFLOWS, "ADDED", _workflow("v", diskType="ssd"))
         wait_until(lambda: needs() == {("team", "w"): {"gpu": True}, ("team", "v"): {"diskType": "ssd"}})
