@@ -21,6 +21,9 @@ from pipeline.records import Node, Pod, PodSelection, Workflow
 #: Pods that hold their node's resources; the API server reports one that ends as deleted.
 HOLDING = "status.phase!=Succeeded,status.phase!=Failed"
 
+#: So many label sets beyond twice those of the pods that are there are kept, to be the same object where they come
+#: again: OpenWhisk labels each pod with its own name.
+_SPARE: Final = 2000
 #: Kinds that a cluster need not know.
 _OPTIONAL: Final = ("workflows",)
 _log = structlog.get_logger(__name__)
@@ -176,6 +179,7 @@ class Live:
         self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
         self._shunned: dict[tuple[PodSelection, ...], tuple[PodSelection, ...]] = {}
         self._interned: dict[tuple[tuple[str, float], ...], Mapping[str, float]] = {}
+        self._room = _SPARE
         self._nodes = Held("node", self._read_node, _name, self._changed)
         self._pods = Held("pod", self._read_pod, _uid, self._changed, on_pod, followed=True)
         self._services = Held("service", _read_service, full_name, self._changed)
@@ -280,6 +284,8 @@ class Live:
 
     def _read_pod(self, raw: msgspec.Raw) -> tuple[str, Pod]:
         pod = objects.pod(raw)
+        if len(self._labels) > self._room:
+            self._forget()
         return pod.uid, msgspec.structs.replace(
             pod,
             namespace=sys.intern(pod.namespace),
@@ -294,6 +300,14 @@ class Live:
             apart=self._shunned.setdefault(pod.apart, pod.apart),
             spread=(),
         )
+
+    def _forget(self) -> None:
+        """Keep of what pods have in common only that of pods that are there."""
+        pods = list(self._pods.items.values())
+        self._labels = {frozenset(pod.labels.items()): pod.labels for pod in pods}
+        self._shunned = {pod.apart: pod.apart for pod in pods}
+        self._interned = {tuple(pod.requests.items()): pod.requests for pod in pods}
+        self._room = 2 * len(self._labels) + _SPARE
 
 
 def _only(given: Mapping[str, str], keys: Sequence[str]) -> Mapping[str, str]:

@@ -1,5 +1,6 @@
 """The live view against a stand-in API server: list, watch, odd objects, staleness."""
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from jobs.service import live as live_module
 from jobs.service.live import Held, Live
 from pipeline.clients.kubernetes import KubernetesClient
 from tests.support.kube_server import KubeServer, serving
@@ -221,6 +223,33 @@ def test_what_became_odd_is_gone_with_its_deletion(live: Live, server: KubeServe
     wait_until(lambda: {pod.name for pod in live.pods()} == {"b"})
     assert live.touched_pods() == {"uid-a"}
     assert "d1 False" in seen
+
+
+def test_nothing_is_kept_of_pods_that_are_gone(server: KubeServer, tmp_path: Path) -> None:
+    """OpenWhisk labels each pod with its own name."""
+    live = Live(KubernetesClient(kubeconfig=server.kubeconfig(tmp_path)), annotations=())
+    pods = live._pods  # nobody else writes there: it is not started
+    pods.event("ADDED", _raw(_pod("stays", labels={"name": "shared"})))
+    tracemalloc.start()
+    try:
+        taken = []
+        for round_ in range(3):
+            for number in range(live_module._SPARE + 100):
+                name = f"p-{round_}-{number}"
+                pods.event("ADDED", _raw(_pod(name, labels={"name": name})))
+                pods.event("DELETED", _raw(_pod(name, labels={"name": name})))
+            live.touched_pods()
+            taken.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert taken[-1] - taken[0] < taken[0] / 2
+    pods.event("ADDED", _raw(_pod("comes", labels={"name": "shared"})))
+    stays, comes = live.pods()
+    assert stays.labels is comes.labels
+
+
+def _raw(thing: dict[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(thing))
 
 
 def test_only_of_pods_it_is_kept_which_changed() -> None:
