@@ -6,9 +6,12 @@ processes can map the same pages. Earlier files have no such columns, and an ear
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from glob import escape
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +26,8 @@ from pipeline.errors import NOT_JSON, BadInput
 
 _MAGIC = b"COLOSNP1"
 _ALIGN = 64
+#: What was written aside and not since so many seconds nobody will publish any more.
+_LEFT: Final = 3600.0
 #: What numbers of a column may be.
 _KINDS: Final = ("|b1", "|i1", "|u1", "<i4", "<u4", "<i8", "<u8", "<f8")
 
@@ -93,6 +98,15 @@ def write(snapshot: Snapshot, path: Path, lay: Lay = lambda coded: {}) -> None:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+    with suppress(OSError):
+        _tidy(path)
+
+
+def _tidy(path: Path) -> None:
+    """Delete what publishers of *path* that were killed have left aside."""
+    for left in path.parent.glob(f".{escape(path.name)}.*"):
+        if left.suffix[1:].isdecimal() and time.time() - left.stat().st_mtime > _LEFT:
+            left.unlink(missing_ok=True)
 
 
 def _coded(snapshot: Snapshot) -> dict[str, pa.Table]:

@@ -1,6 +1,8 @@
 """Models are saved whole and promoted; the snapshot is made of them and of what was last seen."""
 
 import json
+import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,17 @@ def test_damage_within_a_table_of_a_snapshot_is_refused_and_the_file_named(store
         file.write_bytes(good[:8] + len(head).to_bytes(8, "little") + head + bytes(64))
         with pytest.raises(BadInput, match=f"^{file}: cannot be read as a snapshot: [^\n]+$"):
             published.load(file)
+
+
+def test_publishing_deletes_what_killed_publishers_left_aside(store: Store, tmp_path: Path) -> None:
+    old, fresh, others = ".snapshot.4711", ".snapshot.4712", (".snapshot.turn", ".snapshot.1.fetched", ".other.4711")
+    for name in (old, fresh, *others):
+        (tmp_path / name).write_bytes(b"half")
+    for name in (old, *others):
+        os.utime(tmp_path / name, (time.time() - 7200,) * 2)
+    published.write(store.read(lambda con: assemble.snapshot(con, NOON)), tmp_path / "snapshot")
+    left = {each.name for each in tmp_path.iterdir() if each.name.startswith(".")}
+    assert left == {fresh, *others}
 
 
 def fill(store: Store) -> None:
