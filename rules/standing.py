@@ -18,6 +18,8 @@ from rules.candidates import Ids, Mask
 from rules.memo import Memo
 
 Label = tuple[str, str]
+#: Makes of a pod's labels the one that tells what is asked, None where none does.
+Told = Callable[[Labels], Label | None]
 Kind = tuple[str, frozenset[tuple[str, str]], tuple[PodSelection, ...]]
 Counts = npt.NDArray[np.int64]
 
@@ -35,7 +37,8 @@ class Kinds:
     """The distinct kinds of pods, each with its number in *index*; *memo* keeps what follows from them alone.
 
     *apart* are the pods that a kind will not have beside it, *shunned* the label keys by which all kinds say so, and
-    "" where some kind says it of any pod. *scopes* are the labels of namespaces.
+    "" where some kind says it of any pod. *scopes* are the labels of namespaces. *telling* keeps what was `told_by`,
+    of which only new kinds are asked where some come: pods that are labelled with their own names are a kind each.
     """
 
     namespaces: tuple[str, ...]
@@ -45,6 +48,7 @@ class Kinds:
     shunned: frozenset[str] = frozenset()
     scopes: Scopes = field(default_factory=lambda: _UNKNOWN)
     memo: Memo = field(default_factory=Memo)
+    telling: dict[Hashable, tuple[Told, tuple[tuple[Label, int], ...]]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.namespaces)
@@ -57,17 +61,15 @@ class Kinds:
         """Return which kinds of *namespace* meet *requirements*."""
         return self.selected(PodSelection(requirements, "", (namespace,)))
 
-    def told_by(self, name: Hashable, told: Callable[[Labels], Label | None]) -> tuple[tuple[Label, int], ...]:
+    def told_by(self, name: Hashable, told: Told) -> tuple[tuple[Label, int], ...]:
         """Return of each kind the label that *told* makes of its labels, where it does, and the kind's number.
 
         It is kept under *name*.
         """
-        return self.memo.once(
-            ("told by", name),
-            lambda: tuple(
-                (label, number) for number, each in enumerate(self.labels) if (label := told(each)) is not None
-            ),
-        )
+        kept = self.telling.get(name)
+        if kept is None:
+            kept = self.telling[name] = told, _telling(told, self.labels, 0)
+        return kept[1]
 
     def averse(self) -> tuple[int, ...]:
         """Return the kinds that will not have some pods beside them."""
@@ -108,7 +110,7 @@ class Standing:
         rows = kinds[self.kind]
         return np.bincount(self.node[rows], self.count[rows], nodes).astype(np.int64)
 
-    def told_by(self, name: Hashable, told: Callable[[Labels], Label | None]) -> frozenset[Label]:
+    def told_by(self, name: Hashable, told: Told) -> frozenset[Label]:
         """Return the labels that `Kinds.told_by` tells of the pods."""
         listed = self.kinds.told_by(name, told)
         if not listed:
@@ -228,7 +230,16 @@ def _extended(kinds: Kinds, fresh: Mapping[Kind, int], labels: Sequence[Labels])
         {**kinds.index, **fresh},
         kinds.shunned | _shunned(apart for _, _, apart in fresh),
         kinds.scopes,
+        telling={
+            name: (told, found + _telling(told, labels, len(kinds)))
+            for name, (told, found) in list(kinds.telling.items())
+        },
     )
+
+
+def _telling(told: Told, labels: Iterable[Labels], first: int) -> tuple[tuple[Label, int], ...]:
+    """Return what *told* makes of the *labels* of each kind, of which the *first* has this number."""
+    return tuple((label, number) for number, each in enumerate(labels, first) if (label := told(each)) is not None)
 
 
 def _shunned(apart: Iterable[tuple[PodSelection, ...]]) -> frozenset[str]:

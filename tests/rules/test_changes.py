@@ -1,5 +1,6 @@
 """A view that is kept current by what changed answers as one that is made anew from all that is there."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.records import PodSelection, Requirement
+from pipeline.records import Pod, PodSelection, Requirement
+from rules import standing
 from rules.changes import Changes, updated
 from rules.policy import Policy
 from rules.recommend import recommend
@@ -168,3 +170,25 @@ def test_labels_of_namespaces_are_followed():
     assert left(updated(gold, NOW, Changes(came=(PODS[0],)))) == everywhere - {"n3"}
     assert left(updated(gold, NOW, Changes(scopes={"ow": {"tier": "iron"}}))) == everywhere
     assert left(view) == everywhere
+
+
+def test_who_is_told_by_a_label_is_asked_of_new_kinds_alone() -> None:
+    """OpenWhisk labels each pod with its own name, so that each is of a kind of its own."""
+    asked: list[str] = []
+
+    def told(labels: Mapping[str, str]) -> tuple[str, str] | None:
+        asked.append(labels["name"])
+        return ("name", labels["name"]) if labels["name"] != "b" else None
+
+    def named(name: str) -> Pod:
+        return msgspec.structs.replace(running("hello", "n0"), labels={"name": name}, uid=name)
+
+    numbers = {"n0": 0}
+    one = standing.standing([named("a"), named("b")], numbers)
+    assert one.told_by("by name", told) == {("name", "a")}
+    two = standing.changed(one, [(1, named("c")), (1, named("b")), (-1, named("a"))], numbers)
+    assert two.told_by("by name", told) == {("name", "c")}
+    assert one.told_by("by name", told) == {("name", "a")}
+    assert asked == ["a", "b", "c"]
+    whole = standing.standing([named("c"), named("b"), named("b")], numbers)
+    assert two.told_by("by name", told) == whole.told_by("by name", told)
