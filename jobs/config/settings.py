@@ -29,7 +29,8 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="COLOCATE_", env_nested_delimiter="__", extra="forbid", frozen=True)
 
-    store: StoreSettings = StoreSettings()
+    # Asks for the working directory, which may be gone: as settings are read, not as this is imported.
+    store: StoreSettings = Field(default_factory=StoreSettings)
     clusters: list[ClusterSettings] = Field(default_factory=list, description="the clusters to collect from")
     schedule: ScheduleSettings = ScheduleSettings()
     learn: LearnSettings = LearnSettings()

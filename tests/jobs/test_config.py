@@ -1,5 +1,7 @@
 """Settings: from file and environment; each mistake is one line that names the field; no secret is shown."""
 
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -198,6 +200,18 @@ def test_without_a_working_directory_that_is_told(tmp_path: Path, monkeypatch: p
     gone.rmdir()
     with pytest.raises(BadInput, match="working directory"):
         config.load(None)
+
+
+def test_a_command_that_starts_without_a_working_directory_tells_so(tmp_path: Path) -> None:
+    script = "import os; os.rmdir(os.getcwd()); from jobs.cli.main import main; raise SystemExit(main(['doctor']))"
+    root = Path(config.__file__).parents[2]
+    told = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env={"PYTHONPATH": str(root)}, capture_output=True, text=True
+    )
+    assert told.returncode == 2
+    assert told.stderr.splitlines() == [
+        "colocate: the working directory, which files are relative to, is not there any more"
+    ]
 
 
 @pytest.mark.parametrize("variable", ["COLOCATE_STORE", "COLOCATE_CLUSTERS"])
