@@ -12,8 +12,8 @@ API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
 
-#: The API server's uids have 36 characters. One names a decision, in memory, logs and the history.
-Uid = Annotated[str, Meta(max_length=128)]
+#: The API server's uids have 36 characters. One names a decision in memory, logs and the history, where "" is none.
+Uid = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True, gc=False):

@@ -161,6 +161,7 @@ def test_only_the_beginning_of_a_long_error_is_logged(client: httpx.Client, fake
         ),
         (encoded({**review(), "apiVersion": "admission.k8s.io/v1beta1"}), "not_a_review"),
         (encoded({**review(), "kind": "Pod"}), "not_a_review"),
+        (encoded(review(uid="")), "not_a_review"),
         (encoded(review(uid="u" * 129)), "not_a_review"),
         (encoded(review(uid="u" * 129, namespace=7)), "not_a_review"),
     ],
