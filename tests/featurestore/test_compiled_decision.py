@@ -18,18 +18,27 @@ def pairs(count=24, seed=5):
     return truth + draw.normal(0, error), error, draw.uniform(0.02, 0.5, count)
 
 
-def plain_integrated(estimate, precision, prior, grid, common_sd):
-    """Expectation propagation as it is written down: tilted moments by sums over the whole grid (Minka 2001)."""
+def plain_integrated(estimate, precision, prior, grid, common_sd, settled):
+    """Expectation propagation as it is written down: tilted moments by sums over the whole grid (Minka 2001).
+
+    It ends once no likelihood moved by more than the share *settled* of its error, nor its precision by more.
+    """
     weight = precision.sum(axis=1)
     shared = precision - np.outer(weight, weight) / (common_sd**-2.0 + weight.sum())
     mean, square = prior @ grid, prior @ grid**2
     site = 1 / np.maximum(square - mean**2, 1e-6)
     lean = site * mean
+    left = middle = None
     for _ in range(joint._ROUNDS):
+        former = middle, left
         covariance = inverse(shared + np.diag(site))
         variance = np.diag(covariance)
         left = np.maximum(1 / variance - site, 1e-6)
         middle = (covariance @ (shared @ estimate + lean) / variance - lean) / left
+        if former[0] is not None:
+            moved = np.abs(middle - former[0]) * np.sqrt(left), np.abs(left / former[1] - 1)
+            if np.max(moved) < settled:
+                break
         tilted = prior * np.exp(-0.5 * left[:, None] * (middle[:, None] - grid) ** 2)
         tilted /= tilted.sum(axis=1, keepdims=True)
         mean, square = tilted @ grid, tilted @ grid**2
@@ -45,8 +54,12 @@ def test_integrating_the_others_out():
     precision = np.diag(error**-2.0) + 20 * mixed @ mixed.T
     prior = groups.believed(LEAST).mixed(chance)
     given = (estimate, precision, prior, groups.LOG_GRID, Options().common_sd)
-    for compiled, plain in zip(joint.integrated(*given), plain_integrated(*given), strict=True):
+    found = joint.integrated(*given)
+    for compiled, plain in zip(found, plain_integrated(*given, settled=joint._SETTLED), strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-9, atol=1e-11)
+    middle, spread = plain_integrated(*given, settled=0.0)  # all rounds
+    assert np.max(np.abs(found[0] - middle) / spread) < 2 * joint._SETTLED
+    np.testing.assert_allclose(found[1], spread, rtol=2 * joint._SETTLED)
 
 
 def test_the_mixture_by_em():

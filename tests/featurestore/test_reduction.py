@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from featurestore.interference.normal import Columns
 from featurestore.interference.reduction import _equations
 
 N, M, KINDS, PLACEBOS, PASSING = 90, 4, 2, 3, 5
@@ -15,7 +16,8 @@ def test_the_equations_are_those_of_a_dense_regression_with_the_days_own_columns
     base, y = draw.normal(size=N), draw.normal(size=N)
     day, placebo = draw.normal(size=(N, PASSING - 1)), draw.normal(size=(N, PLACEBOS))
     types, penalty = np.eye(KINDS)[place], draw.uniform(1, 5, PASSING)
-    values = np.concatenate([types, day, placebo], axis=1)
+    level, whole = place[:, None].astype(np.int32), np.ones((N, 1))
+    values = Columns(level, whole, np.zeros(KINDS), KINDS, np.concatenate([day, placebo], axis=1))
 
     sparse = csr_matrix(exposure)
     rows = (sparse.indptr.astype(np.int64), sparse.indices.astype(np.int64), sparse.data)
