@@ -93,6 +93,7 @@ class State(Generic[V]):
         self._seen: Signature = (None,)
         self._changes = 0
         self._earliest = 0.0
+        self._again = 0.0
         self._lock = Lock()
         self._listeners: list[Callable[[Snapshot], None]] = []
         snapshot = empty(now())
@@ -120,6 +121,8 @@ class State(Generic[V]):
         """
         if not self.loads or signature([self._path]) == self._seen:
             return self._refreshed(reload=True)
+        if time.monotonic() < self._again:  # the cluster is followed from the former one meanwhile
+            return self._refreshed(reload=False)
         with self._turns.turn() as mine:
             return self._refreshed(reload=mine)
 
@@ -138,7 +141,11 @@ class State(Generic[V]):
                 view = self._prepare(snapshot, self.cluster, now)
             except Exception as error:
                 self.failures += 1
-                self._earliest = time.monotonic() + self.RETRY
+                again = time.monotonic() + self.RETRY
+                if fresh:  # it is taken up once its view can be prepared
+                    self._again, self._seen, self._changes = again, (None,), -1
+                else:
+                    self._earliest = again
                 _log.error("view not prepared, the former one stays", error=f"{type(error).__name__}: {error}")
                 gc.enable()
                 return False

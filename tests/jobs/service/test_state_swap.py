@@ -73,6 +73,31 @@ def test_a_view_that_cannot_be_prepared_is_counted_and_the_former_one_stays(tmp_
     assert (state.current.view.version, state.failures) == ("v1", 1)
 
 
+def test_a_snapshot_whose_view_could_not_be_prepared_is_taken_up_once_it_can(tmp_path: Path) -> None:
+    changes, bad = [0], ["v2"]
+
+    def prepare(snapshot: Snapshot, cluster: str, at: object) -> tuple[str, int]:
+        if snapshot.version in bad:
+            raise ValueError("an odd object of the cluster")
+        return snapshot.version, changes[0]
+
+    path = tmp_path / "snapshot"
+    published.write(empty(AT, "v1"), path)
+    state = State(path, "c1", prepare, changes=lambda: changes[0])
+    state.SHORTEST, state.SHARE, state.RETRY = 0.0, 1000.0, 3600.0
+    published.write(empty(AT, "v2"), path)
+    assert not state.refresh()
+    assert (state.current.view, state.failures) == (("v1", 0), 1)
+    changes[0] += 1
+    wait_until(state.refresh)
+    assert state.current.view == ("v1", 1), "the cluster is followed meanwhile"
+    assert state.failures == 1
+    bad.clear()
+    state._again = 0.0
+    wait_until(lambda: state.refresh() and state.current.view == ("v2", 1))
+    assert not state.refresh()
+
+
 def test_readers_see_whole_moments_while_snapshots_are_swapped(tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
     published.write(_snapshot("v0"), path)
