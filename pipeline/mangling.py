@@ -27,6 +27,11 @@ def mangled(name: str) -> str:
     return _DROPPED.sub("", name.lower())
 
 
+def spelled(key: object) -> str:
+    """What is left of a key that people write: letters and digits in lower case, without its prefix."""
+    return mangled(str(key).rpartition("/")[2])
+
+
 class Index:
     """Known functions (``namespace/action`` or ``namespace/package/action``) by what pods of theirs are called.
 

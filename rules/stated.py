@@ -1,13 +1,13 @@
 """What a workflow states of one of its actions: with the action itself, else in its own annotations for all."""
 
-from pipeline.mangling import mangled
+from pipeline.mangling import spelled
 from pipeline.records import Action, Workflow
 
 
 def for_all(workflow: Workflow, key: str) -> list[object]:
     """Return what annotations of *workflow* say under *key*: in any case, with ``-`` or ``_`` in it, or a prefix."""
-    word = mangled(key)
-    return [value for each, value in workflow.annotations.items() if mangled(each.rpartition("/")[2]) == word]
+    word = spelled(key)
+    return [value for each, value in workflow.annotations.items() if spelled(each) == word]
 
 
 def goal(workflow: Workflow, action: Action) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from pipeline import quantity
 from pipeline.errors import NOT_JSON, BadInput
-from pipeline.mangling import mangled
+from pipeline.mangling import spelled
 from pipeline.objects import flat
 from pipeline.objects.wire import name_of, reason
 from pipeline.records import Action, Workflow
@@ -37,8 +37,8 @@ _WORDS = frozenset(
 _FIELDS = _WORDS | {"cpu", "memory"}
 #: What is found in any spelling.
 _STATED = ("optimizationGoal", "importance", "usesService")
-_PLACED = frozenset(map(mangled, _RELATIONS))
-_SPELLED = _PLACED.union(map(mangled, _STATED))
+_PLACED = frozenset(map(spelled, _RELATIONS))
+_SPELLED = _PLACED.union(map(spelled, _STATED))
 
 
 def workflow(raw: bytes | msgspec.Raw) -> Workflow:
@@ -100,7 +100,7 @@ def _action(given: Any, what: str) -> Action:
         raise BadInput(f"{what}.name is missing")
     annotations = _map(given, "annotations", what)
     goal, importance, service = (_said((annotations, given), key) for key in _STATED)
-    relations = {key: value for key, value in given.items() if _word(key) in _PLACED}
+    relations = {key: value for key, value in given.items() if spelled(key) in _PLACED}
     profile = _map(given, "performanceProfile", what)
     extra = _map(given, "extraResources", what)
     preferred = _map(extra, "preferredResources", f"{what}.extraResources")
@@ -136,21 +136,17 @@ def _action(given: Any, what: str) -> Action:
 def _said(places: Iterable[Mapping[str, Any]], key: str) -> Any:
     """Return the first value that one of *places* has for *key*, None where all are null: under *key* itself, else in
     any case, with ``-`` or ``_`` in it, or with a prefix."""
-    word = mangled(key)
+    word = spelled(key)
     for given in places:
-        for value in (given.get(key), *(value for each, value in given.items() if _word(each) == word)):
+        for value in (given.get(key), *(value for each, value in given.items() if spelled(each) == word)):
             if value is not None:
                 return value
     return None
 
 
-def _word(key: object) -> str:
-    return mangled(str(key).rpartition("/")[2])
-
-
 def _is_of(key: object, fields: frozenset[str]) -> bool:
     """Whether *key* is one of an action's *fields*, as it may be spelled."""
-    return key in fields or _word(key) in _SPELLED
+    return key in fields or spelled(key) in _SPELLED
 
 
 def _amounts(given: Mapping[str, Any], resources: Mapping[str, Any], side: str, what: str) -> dict[str, float]:
