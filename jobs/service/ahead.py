@@ -31,7 +31,7 @@ _SHAPES: Final = 64
 #: A view that has stood for so many seconds stands where nothing changes: else another would have taken its place.
 _SETTLED: Final = 10.0
 #: So much of a core all processes together take, where views follow each other and where nothing changes; after each
-#: answer nothing is done for so many seconds at most.
+#: answer nothing is done for so many seconds at most, times the processes.
 _SHARE: Final = 1.0 / 20.0
 _SHARE_SETTLED: Final = 1.0 / 3.0
 _PAUSE: Final = 0.5
@@ -141,7 +141,7 @@ class Ahead:
             if self.made % _FROZEN == 0:
                 gc.freeze()  # it lives as long as the view does: no collection is to walk over it
             idle = self._workers / (_SHARE_SETTLED if settled else _SHARE) - 1.0
-            self._pause(min((self.spent.seconds - paid) * idle, _PAUSE))
+            self._pause(min((self.spent.seconds - paid) * idle, _PAUSE * self._workers))
             if self._eras[0] is not era or self._like is not like or self._clock() >= until:
                 return
         if settled:

@@ -226,7 +226,7 @@ def test_processes_take_a_twentieth_of_a_core_together_and_a_third_where_nothing
     served.ahead._pause = lambda seconds: (spent.append(served.ahead.spent.seconds), paused.append(seconds))[0]  # type: ignore[func-returns-value]
     served.desk.prepare_ahead()
     each = [after - before for before, after in zip([0.0, *spent], spent, strict=False)]
-    assert paused == pytest.approx([min(seconds * times, 0.5) for seconds in each])
+    assert paused == pytest.approx([min(seconds * times, 0.5 * workers) for seconds in each])
     assert served.ahead.made == len(paused) == 3
 
 
