@@ -16,7 +16,7 @@ from featurestore.engines.candidate import Inputs, Learned, Options
 from featurestore.engines.increment import Carried, advance
 from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
-from featurestore.store import followed, models, queries, states, windows
+from featurestore.store import claims, followed, models, queries, states, windows
 from featurestore.store.duck import Store
 from jobs import passing, planning, tracing
 from jobs.config import Settings
@@ -66,7 +66,7 @@ def run(
     opened = store or Store(settings.store.path, settings.store.deadline)
     with opened.session() as held, tracing.span("learn", {"cluster": cluster, "full": full}) as tell:
         while True:
-            with contextlib.suppress(states.Outdated):  # another run was faster: learn what it has left
+            with contextlib.suppress(claims.Outdated):  # another run was faster: learn what it has left
                 _pass(held, settings, cluster, now, progress)
                 found = _once(held, settings, cluster, now, full, progress)
                 tell({"model": found.model, "activations": found.activations, "evidence": found.evidence})

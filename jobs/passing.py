@@ -16,7 +16,7 @@ from duckdb import DuckDBPyConnection
 from featurestore.engines.folding import HOUR, cuts
 from featurestore.exposure.kernels import Ints
 from featurestore.states import folded
-from featurestore.store import states, windows
+from featurestore.store import claims, states, windows
 from featurestore.store.duck import Store
 from jobs.config import Settings
 from jobs.planning import lasting, micros, options, time
@@ -74,5 +74,12 @@ def age(store: Store, cluster: str, settings: Settings, memory: float) -> None:
     evidence than is fitted together: they are never fitted again."""
     old = store.read(lambda con: states.older(con, cluster, settings.learn.activations))
     if old is not None:
-        aged = folded(old.aged, old.steps, memory)
-        store.write(lambda con: states.forget(con, cluster, old, aged))
+        rows = states.aged_rows(folded(old.aged, old.steps, memory))
+        claim = claims.in_parts(store, cluster, "", states.long(rows), {}, lambda con: None)
+
+        def forget(con: DuckDBPyConnection) -> None:
+            claims.check(con, claim)
+            states.forget(con, cluster, old, rows, claim.first)
+            claims.end(con, cluster)
+
+        store.write(forget)

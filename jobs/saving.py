@@ -13,7 +13,8 @@ from duckdb import DuckDBPyConnection
 from featurestore.detailed import DETAILS
 from featurestore.engines.candidate import Learned
 from featurestore.snapshot import Column, Snapshot
-from featurestore.store import assemble, models, published, queries, states, use
+from featurestore.store import assemble, claims, models, published, queries, states, use
+from featurestore.store.claims import Claim
 from featurestore.store.duck import Store
 from jobs import planning
 from jobs.config import Settings
@@ -24,9 +25,10 @@ from rules.publishing import columns
 
 _log = structlog.get_logger(__name__)
 
-#: Runs set aside and pairs, together, up to which a model is judged, saved and copied for the snapshot in one
-#: transaction: opening the file once more takes longer than that. Of more, the file is given free in between.
-_AT_ONCE = 50_000
+#: Runs set aside and pairs, together, and bytes of the state, up to which a model is judged, saved and copied for the
+#: snapshot in one transaction: opening the file once more takes longer than that. Of more, the file is given free in
+#: between, and what is saved is written in parts.
+_AT_ONCE, _BYTES_AT_ONCE = 50_000, 4_000_000
 
 
 def saved(
@@ -41,22 +43,30 @@ def saved(
     """Write what was learned, all or nothing of the model and the state, and publish: the one place where a
     candidate becomes a model. Return the model that was learned, or stays, whether it answers, and the snapshot."""
     started, finished = times
-    *parts, last = [learned.used.slice(at, use.PART) for at in range(0, max(1, learned.used.num_rows), use.PART)]
+    *parts, last = use.parts(learned.used)
     for part in parts:
         held.write(partial(use.write, cluster=cluster, rows=part))
+    rows = [] if learned.state is None else states.laid(learned.state, plan.state)
+    tables = {**learned.tables, **learned.details} if learned.changed else {}
 
-    def save(con: DuckDBPyConnection, promotion: Promotion) -> tuple[models.Model, Promotion, Snapshot]:
+    def unchanged(con: DuckDBPyConnection) -> None:
         states.unchanged(con, cluster, plan.serial)
+
+    def save(con: DuckDBPyConnection, promotion: Promotion, claim: Claim | None) -> models.Model:
+        unchanged(con)
+        if claim is not None:
+            claims.check(con, claim)
         model = _model(cluster, plan, learned, name, promotion, started)
         if learned.changed:
-            models.save(con, model, {**learned.tables, **learned.details})
+            models.save(con, model, tables if claim is None else {})
             models.carry(con, cluster, model.model, [each for each in DETAILS if each not in learned.details])
         if learned.state is not None:
-            states.save(con, cluster, learned.state)
+            states.save(con, cluster, learned.state, rows, 0 if claim is None else claim.first)
         count = int(learned.metrics["activations"])
         run = queries.Run(cluster, "learn", started, finished, count, outcome=promotion.outcome)
         queries.record_run(con, replace(run, reason=promotion.reason, message=promotion.message))
-        return model, promotion, assemble.snapshot(con, finished)
+        claims.end(con, cluster)
+        return model
 
     def judged(found: Standing) -> Promotion:
         return consider(found, learned.tables["pairs"], aside=plan.holdout) if learned.changed else unmoved(found)
@@ -65,12 +75,19 @@ def saved(
         use.write(con, cluster, last)
         found = look(con, cluster, plan.span, aside=plan.holdout, carried=_answered(plan))
         little = found.rows + learned.tables["pairs"].num_rows <= _AT_ONCE
-        return save(con, judged(found)) if little else found
+        if not little or sum(map(len, states.long(rows))) > _BYTES_AT_ONCE:
+            return found
+        promotion = judged(found)
+        return save(con, promotion, None), promotion, assemble.snapshot(con, finished)
 
     done = held.write(finish)
     if isinstance(done, Standing):
         verdict = judged(done)
-        done = held.write(lambda con: save(con, verdict))
+        # A model of this name that is known already would lose its rows before the new one has all of its own.
+        known = done.newest is not None and done.newest.model == name
+        claim = None if known else claims.in_parts(held, cluster, name, states.long(rows), tables, unchanged)
+        model = held.write(lambda con: save(con, verdict, claim))
+        done = model, verdict, held.read(lambda con: assemble.snapshot(con, finished))
     model, promotion, snapshot = done
     put(settings, snapshot)
     return (plan.newest if not learned.changed and plan.newest is not None else model), promotion, snapshot

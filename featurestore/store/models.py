@@ -87,20 +87,37 @@ def save(con: DuckDBPyConnection, model: Model, tables: Mapping[str, pa.Table], 
             model.chosen and answers,
         ],
     )
+    fill(con, model.cluster, model.model, tables)
+    old = con.execute(
+        "SELECT model FROM models WHERE cluster = ? AND NOT promoted ORDER BY number DESC OFFSET ?",
+        [model.cluster, max(0, keep - 1)],
+    ).fetchall()
+    _drop(con, model.cluster, [name for (name,) in old])
+
+
+def fill(con: DuckDBPyConnection, cluster: str, model: str, tables: Mapping[str, pa.Table]) -> None:
+    """Add rows of *model* to its *tables*; nobody reads them before the model itself is saved."""
     for name, rows in tables.items():
         columns = [column for column in rows.column_names if column != "cluster"]
         listed = ", ".join(f'"{column}"' for column in columns)
         con.register("learned", rows.select(columns))
         con.execute(
             f"INSERT INTO {_PLACES[name]} (model, cluster, {listed}) SELECT ?, ?, {listed} FROM learned",
-            [model.model, model.cluster],
+            [model, cluster],
         )
         con.unregister("learned")
-    old = con.execute(
-        "SELECT model FROM models WHERE cluster = ? AND NOT promoted ORDER BY number DESC OFFSET ?",
-        [model.cluster, max(0, keep - 1)],
-    ).fetchall()
-    _drop(con, model.cluster, [name for (name,) in old])
+
+
+def sweep(con: DuckDBPyConnection, cluster: str) -> None:
+    """Delete the rows of models of *cluster* that were never saved."""
+    for place in _PLACES.values():
+        con.execute(
+            f"""
+            DELETE FROM {place} WHERE cluster = $cluster
+                AND model NOT IN (SELECT model FROM models WHERE cluster = $cluster)
+            """,
+            {"cluster": cluster},
+        )
 
 
 def saved(con: DuckDBPyConnection, cluster: str) -> list[Model]:

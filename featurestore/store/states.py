@@ -1,6 +1,7 @@
 """Folded states in the store: written with the model that they led to, so that a run that dies changes neither.
 
-Each function takes the connection that `Store.read` or `Store.write` hands to its work.
+Each function takes the connection that `Store.read` or `Store.write` hands to its work. Long bodies stand in pieces
+(`featurestore.store.pieces`), which may be written before the rows that name them: until then nobody reads them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +25,29 @@ from featurestore.states import (
     unpack_points,
     unpack_predictions,
 )
+from featurestore.store import pieces
+from featurestore.store.claims import Outdated
+
+#: Longer bodies stand in pieces, but for a head.
+LONG = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One packed *body*: which *part* of what *kind*, and of a step its *number*, *since*, *until* and *rows*."""
+
+    kind: str
+    part: int
+    body: bytes
+    number: int = 0
+    since: int = 0
+    until: int = 0
+    rows: float = 0.0
 
 
 class _Stored(msgspec.Struct, frozen=True):
     layout: int
     head: msgspec.Raw
-
-
-class Outdated(Exception):
-    """The state was changed by another run since it was read."""
 
 
 def load(con: DuckDBPyConnection, cluster: str) -> State | None:
@@ -85,8 +100,9 @@ def older(con: DuckDBPyConnection, cluster: str, rows: float) -> Older | None:
     return Older(known.serial, old[-1], list(_steps(con, cluster, old[-1]).values()), _aged(con, cluster))
 
 
-def forget(con: DuckDBPyConnection, cluster: str, old: Older, aged: Mapping[int, Block]) -> None:
-    """Put *aged*, what the *old* steps were folded into, in their place; nothing where the state changed since."""
+def forget(con: DuckDBPyConnection, cluster: str, old: Older, aged: Sequence[Row], first: int = 0) -> None:
+    """Put *aged* (`aged_rows`), what the *old* steps were folded into, in their place; nothing where the state has
+    changed since. *first* as for `save`."""
     known = head(con, cluster)
     if known is None or known.serial != old.serial:
         return
@@ -94,9 +110,14 @@ def forget(con: DuckDBPyConnection, cluster: str, old: Older, aged: Mapping[int,
     con.execute(
         "DELETE FROM folded WHERE cluster = ? AND kind IN ('step', 'running') AND number <= ?", [cluster, old.number]
     )
-    _write(con, cluster, "aged", pack_blocks(aged))
     until = max(step.until for step in old.steps)
-    _write_head(con, cluster, replace(known, serial=known.serial + 1, aged=max(known.aged, until)))
+    serial = known.serial + 1
+    _write(con, cluster, [*aged, _head_row(replace(known, serial=serial, aged=max(known.aged, until)))], first)
+
+
+def aged_rows(aged: Mapping[int, Block]) -> list[Row]:
+    """Return what is known from before a window, packed."""
+    return _packed("aged", pack_blocks(aged))
 
 
 def unchanged(con: DuckDBPyConnection, cluster: str, serial: int) -> None:
@@ -106,27 +127,51 @@ def unchanged(con: DuckDBPyConnection, cluster: str, serial: int) -> None:
         raise Outdated
 
 
-def save(con: DuckDBPyConnection, cluster: str, state: State) -> None:
-    """Write what is new of *state*, under the next serial.
+def laid(state: State, before: State | None) -> list[Row]:
+    """Return what is new of *state* beside the one *before*, packed, but for its head; steps are counted from 1.
 
-    A state of the same full fit has its new steps added; another one takes the place of all that was.
+    Of a state of the same full fit these are the steps and the sum of all; of another one all that it holds.
+    """
+    rows: list[Row] = []
+    if before is None or before.head.model != state.head.model:
+        rows += _packed("point", pack_points(state.points))
+        rows += aged_rows(state.aged)
+        rows += _packed("predictions", pack_predictions(state.predictions))
+    rows += _packed("current", pack_blocks(state.current))
+    for number, step in enumerate(state.steps, start=1):
+        of = Row("step", 0, b"", number, step.since, step.until, step.rows)
+        rows += [replace(of, part=part, body=body) for part, body in enumerate(pack_blocks(step.blocks))]
+        if step.running:
+            rows.append(replace(of, kind="running", body=msgspec.json.encode(step.running)))
+    return rows
+
+
+def long(rows: Sequence[Row]) -> list[bytes]:
+    """Return the bodies of *rows* that stand in pieces, in order."""
+    return [row.body for row in rows if _is_long(row)]
+
+
+def _is_long(row: Row) -> bool:
+    return len(row.body) > LONG and row.kind != "head"
+
+
+def save(con: DuckDBPyConnection, cluster: str, state: State, rows: Sequence[Row], first: int = 0) -> None:
+    """Write *state* under the next serial: its *rows* (`laid`), and its head.
+
+    A state of the same full fit has its new steps added; another one takes the place of all that was. The pieces of
+    its long bodies were written under the entries from *first* on; 0: they are written here. Pieces that are not
+    needed any more are left to `pieces.clear`.
     """
     stored = head(con, cluster)
     if stored is None or stored.model != state.head.model:
         con.execute("DELETE FROM folded WHERE cluster = ?", [cluster])
-        _write(con, cluster, "point", pack_points(state.points))
-        _write(con, cluster, "aged", pack_blocks(state.aged))
-        _write(con, cluster, "predictions", pack_predictions(state.predictions))
     con.execute("DELETE FROM folded WHERE cluster = ? AND kind IN ('head', 'current')", [cluster])
-    _write_head(con, cluster, replace(state.head, serial=(0 if stored is None else stored.serial) + 1))
-    _write(con, cluster, "current", pack_blocks(state.current))
     [[last]] = con.execute(
         "SELECT coalesce(max(number), 0) FROM folded WHERE cluster = ? AND kind = 'step'", [cluster]
     ).fetchall()
-    for number, step in enumerate(state.steps, start=last + 1):
-        of = (step.since, step.until, step.rows)
-        _write(con, cluster, "step", pack_blocks(step.blocks), number, of)
-        _write(con, cluster, "running", [msgspec.json.encode(step.running)] if step.running else [], number, of)
+    known = _head_row(replace(state.head, serial=(0 if stored is None else stored.serial) + 1))
+    new = [replace(row, number=last + row.number) if row.number else row for row in rows]
+    _write(con, cluster, [*new, known], first)
 
 
 def reach(con: DuckDBPyConnection, cluster: str, since: datetime) -> datetime:
@@ -157,15 +202,18 @@ def late(con: DuckDBPyConnection, cluster: str, closed: datetime, since: datetim
 
 def head(con: DuckDBPyConnection, cluster: str) -> Head | None:
     """Return the head of the state of *cluster*; None where there is none that this version reads."""
-    rows = con.execute("SELECT body FROM folded WHERE cluster = ? AND kind = 'head'", [cluster]).fetchall()
-    if not rows:
-        return None
-    stored = msgspec.json.decode(rows[0][0], type=_Stored)
-    return msgspec.json.decode(stored.head, type=Head) if stored.layout == LAYOUT else None
+    for row in _read(con, cluster, ("head",)):
+        stored = msgspec.json.decode(row.body, type=_Stored)
+        return msgspec.json.decode(stored.head, type=Head) if stored.layout == LAYOUT else None
+    return None
 
 
-def _write_head(con: DuckDBPyConnection, cluster: str, known: Head) -> None:
-    _write(con, cluster, "head", [msgspec.json.encode({"layout": LAYOUT, "head": asdict(known)})])
+def _head_row(known: Head) -> Row:
+    return Row("head", 0, msgspec.json.encode({"layout": LAYOUT, "head": asdict(known)}))
+
+
+def _packed(kind: str, bodies: Sequence[bytes]) -> list[Row]:
+    return [Row(kind, part, body) for part, body in enumerate(bodies)]
 
 
 def _aged(con: DuckDBPyConnection, cluster: str) -> dict[int, Block]:
@@ -174,19 +222,15 @@ def _aged(con: DuckDBPyConnection, cluster: str) -> dict[int, Block]:
 
 def _steps(con: DuckDBPyConnection, cluster: str, last: int | None = None) -> dict[int, Step]:
     """Return the steps by number, in order, up to the *last*; their blocks stay packed."""
-    rows = con.execute(
-        """
-        SELECT number, since, until, "rows", kind, body FROM folded
-        WHERE cluster = ? AND kind IN ('step', 'running') AND number <= coalesce(?, number) ORDER BY number, part
-        """,
-        [cluster, last],
-    ).fetchall()
-    running = {row[0]: msgspec.json.decode(row[-1], type=tuple[str, ...]) for row in rows if row[4] == "running"}
+    rows = _read(con, cluster, ("step", "running"), last)
+    running = {
+        row.number: msgspec.json.decode(row.body, type=tuple[str, ...]) for row in rows if row.kind == "running"
+    }
     found: dict[int, Step] = {}
-    for number, since, until, count, kind, body in rows:
-        if kind == "step":
-            parts = [*_parts_of(found.get(number)), body]
-            found[number] = Step(since, until, count, Packed(parts), running.get(number, ()))
+    for row in rows:
+        if row.kind == "step":
+            parts = [*_parts_of(found.get(row.number)), row.body]
+            found[row.number] = Step(row.since, row.until, row.rows, Packed(parts), running.get(row.number, ()))
     return found
 
 
@@ -196,21 +240,48 @@ def _parts_of(step: Step | None) -> Sequence[bytes]:
 
 def _parts(con: DuckDBPyConnection, cluster: str, kinds: Sequence[str]) -> Mapping[str, list[bytes]]:
     found: dict[str, list[bytes]] = {}
-    for kind, body in con.execute(
-        "SELECT kind, body FROM folded WHERE cluster = ? AND kind IN ? ORDER BY kind, number, part",
-        [cluster, list(kinds)],
-    ).fetchall():
-        found.setdefault(kind, []).append(body)
+    for row in _read(con, cluster, kinds):
+        found.setdefault(row.kind, []).append(row.body)
     return found
 
 
-def _write(
-    con: DuckDBPyConnection,
-    cluster: str,
-    kind: str,
-    parts: Sequence[bytes],
-    number: int = 0,
-    of: tuple[int, int, float] = (0, 0, 0.0),
-) -> None:
-    for part, body in enumerate(parts):
-        con.execute("INSERT INTO folded VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [cluster, kind, number, part, *of, body])
+def _read(con: DuckDBPyConnection, cluster: str, kinds: Sequence[str], last: int | None = None) -> list[Row]:
+    """Return what is stored of *kinds*, in order of numbers and parts, up to the number *last*."""
+    rows = con.execute(
+        """
+        SELECT kind, part, number, since, until, "rows", entry, rowid FROM folded
+        WHERE cluster = ? AND kind IN ? AND number <= coalesce(?, number) ORDER BY number, part
+        """,
+        [cluster, list(kinds), last],
+    ).fetchall()
+    bodies = pieces.read(con, [entry for *_, entry, _ in rows if entry])
+    short = con.execute(
+        "SELECT rowid, body FROM folded WHERE cluster = ? AND kind IN ? AND entry = 0", [cluster, list(kinds)]
+    ).fetchall()
+    inside = dict(short)
+    for *_, entry, place in rows:
+        if entry is None:  # of an earlier version: too long, maybe, to be read beside others
+            [[inside[place]]] = con.execute("SELECT body FROM folded WHERE rowid = ?", [place]).fetchall()
+    return [
+        Row(kind, part, bodies[entry] if entry else inside[place], number, since, until, count)
+        for kind, part, number, since, until, count, entry, place in rows
+    ]
+
+
+def _write(con: DuckDBPyConnection, cluster: str, rows: Sequence[Row], first: int) -> None:
+    bodies = long(rows)
+    if bodies and not first:
+        first = pieces.last(con) + 1
+        for part in pieces.cut(bodies, first):
+            pieces.write(con, part)
+    entries = iter(range(first, first + len(bodies)))
+    for row in rows:
+        entry = next(entries) if _is_long(row) else 0
+        body = None if entry else row.body
+        con.execute(
+            """
+            INSERT INTO folded (cluster, kind, number, part, since, until, "rows", body, entry)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [cluster, row.kind, row.number, row.part, row.since, row.until, row.rows, body, entry],
+        )

@@ -3,6 +3,7 @@
 Each function takes the connection that `Store.read` or `Store.write` hands to its work.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -12,18 +13,47 @@ from duckdb import DuckDBPyConnection
 from featurestore.store.queries import arrow
 from featurestore.used import USE
 
-#: Rows that one transaction writes at most.
-PART = 250_000
+#: Rows that one transaction writes at most: two whole row groups of DuckDB, which are compressed as they come, each
+#: by a thread; what is less than one is compressed again with each transaction.
+PART, _GROUP = 245_760, 122_880
 
 _COLUMNS = ", ".join(f'"{name}"' for name in USE.names)
+
+
+def parts(rows: pa.Table) -> list[pa.Table]:
+    """Return *rows* (`used.USE`) as parts that are written one at a time; at least one, which may be empty."""
+    return [rows.slice(at, PART) for at in range(0, max(1, rows.num_rows), PART)]
 
 
 def write(con: DuckDBPyConnection, cluster: str, rows: pa.Table) -> int:
     """Write *rows* (`used.USE`); return how many were new or said something else than before."""
     if rows.num_rows == 0:
         return 0
-    con.register("measured", rows)
     span = pc.min_max(rows["start"]).as_py()  # as values, so that blocks of other times are not even read
+    con.register("measured", pa.Table.from_batches(rows.to_batches(max_chunksize=_GROUP), rows.schema))
+    kept = _others_replaced(con, cluster, span) if _any(con, cluster, span) else False
+    left = "ANTI JOIN (SELECT activation_id FROM known WHERE same) AS kept USING (activation_id)" if kept else ""
+    row = con.execute(
+        f"""
+        INSERT INTO activation_use (cluster, {_COLUMNS})
+        SELECT $cluster, {_COLUMNS} FROM measured {left}
+        """,
+        {"cluster": cluster},
+    ).fetchone()
+    con.execute("DROP TABLE IF EXISTS known")
+    con.unregister("measured")
+    return int(row[0]) if row is not None else 0
+
+
+def _any(con: DuckDBPyConnection, cluster: str, span: Mapping[str, datetime]) -> bool:
+    """Return whether anything is known of the time of *span*: most rows are new, and of new times."""
+    query = 'SELECT 1 FROM activation_use WHERE cluster = $cluster AND "start" BETWEEN $min AND $max LIMIT 1'
+    return bool(con.execute(query, {"cluster": cluster, **span}).fetchall())
+
+
+def _others_replaced(con: DuckDBPyConnection, cluster: str, span: Mapping[str, datetime]) -> bool:
+    """Delete what is known otherwise than ``measured`` says; list in ``known`` what is the same, and return whether
+    any is."""
     con.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE known AS
@@ -33,18 +63,10 @@ def write(con: DuckDBPyConnection, cluster: str, rows: pa.Table) -> int:
         """,
         {"cluster": cluster, **span},
     )
-    con.execute("DELETE FROM activation_use USING known WHERE NOT same AND activation_use.rowid = known.place")
-    row = con.execute(
-        f"""
-        INSERT INTO activation_use (cluster, {_COLUMNS})
-        SELECT $cluster, {_COLUMNS} FROM measured
-        ANTI JOIN (SELECT activation_id FROM known WHERE same) AS kept USING (activation_id)
-        """,
-        {"cluster": cluster},
-    ).fetchone()
-    con.execute("DROP TABLE known")
-    con.unregister("measured")
-    return int(row[0]) if row is not None else 0
+    [[same, others]] = con.execute("SELECT count(*) FILTER (same), count(*) FILTER (NOT same) FROM known").fetchall()
+    if others:
+        con.execute("DELETE FROM activation_use USING known WHERE NOT same AND activation_use.rowid = known.place")
+    return bool(same)
 
 
 def touched(con: DuckDBPyConnection, cluster: str, since: datetime) -> datetime | None:

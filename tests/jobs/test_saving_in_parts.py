@@ -1,0 +1,186 @@
+"""A large model is saved in parts, each a short transaction: killed between any two the former one stays."""
+
+import contextlib
+import datetime as dt
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from unittest import mock
+
+import pytest
+
+from featurestore.states import pack_blocks
+from featurestore.store import claims, models, pieces, published, states
+from featurestore.store.duck import Store
+from jobs import learn, saving
+from jobs.config import LearnSettings, Settings, StoreSettings
+from tests.support.history import BEGIN, fill, history
+from tests.support.stores import select
+
+UNTIL = BEGIN + dt.timedelta(hours=30)
+LATER = UNTIL + dt.timedelta(hours=1)
+
+#: Learns in full, in parts as small as below, and dies once so many of its transactions are done.
+KILLED = """
+import os, sys
+from featurestore.store.duck import Store
+from tests.jobs.test_saving_in_parts import again, in_small_parts
+whole, left = Store.write, int(sys.argv[2])
+def write(self, work, prepared=None):
+    global left
+    found = whole(self, work, prepared)
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), 9)
+    return found
+Store.write = write
+with in_small_parts():
+    again(sys.argv[1])
+"""
+
+
+@contextlib.contextmanager
+def in_small_parts():
+    """Everything is long, and a part holds little."""
+    with contextlib.ExitStack() as stack:
+        for module, name, value in (
+            (saving, "_AT_ONCE", 0),
+            (states, "LONG", 200),
+            (pieces, "PART", 20),
+            (claims, "PART", 20),
+        ):
+            stack.enter_context(mock.patch.object(module, name, value))
+        yield
+
+
+def made(directory):
+    place = StoreSettings(path=f"{directory}/history.duckdb", snapshot=f"{directory}/snapshot")
+    return Settings(store=place, learn=LearnSettings(min_overlaps=10))
+
+
+def again(directory):
+    return learn.run(made(directory), "c1", now=lambda: LATER, full=True)
+
+
+def told(directory):
+    """What answers: the published pairs, without the time of their model, and the model's number."""
+    store = Store(made(directory).store.path)
+    [answering] = [model for model in store.read(lambda con: models.saved(con, "c1")) if model.promoted]
+    snapshot = published.load(made(directory).store.snapshot)
+    return answering.number, snapshot.models["c1"] == answering.model, snapshot["pairs"].to_pylist()
+
+
+def state(directory):
+    """The stored state as bytes, and its serial."""
+    found = Store(made(directory).store.path).read(lambda con: states.whole(con, "c1"))
+    steps = [
+        (step.since, step.until, step.rows, step.running, pack_blocks(dict(step.blocks))) for step in found.steps
+    ]
+    return found.head.serial, found.head.model, pack_blocks(found.current), steps
+
+
+def left(directory):
+    """What nothing refers to: pieces, rows of no model, claims."""
+    store = Store(made(directory).store.path)
+    of_nothing = "SELECT count(*) FROM folded_pieces WHERE entry NOT IN (SELECT entry FROM folded)"
+    of_no_model = "SELECT count(*) FROM pairs WHERE model NOT IN (SELECT model FROM models)"
+    return [select(store, query)[0][0] for query in (of_nothing, of_no_model, "SELECT count(*) FROM saving")]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A history that was learned once, at once."""
+    directory = tmp_path_factory.mktemp("first")
+    fill(Store(made(directory).store.path), history(slowdown=0.6, hours=30, an_hour=12))
+    learn.run(made(directory), "c1", now=lambda: UNTIL)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def second(first, tmp_path_factory):
+    """The same, learned once more, at once."""
+    directory = tmp_path_factory.mktemp("second") / "copy"
+    shutil.copytree(first, directory)
+    again(directory)
+    return directory
+
+
+def test_in_parts_the_same_is_saved_as_at_once(first, second, tmp_path):
+    directory = shutil.copytree(first, tmp_path / "copy")
+    whole, written = Store.write, []
+
+    def write(self, work, prepared=None):
+        written.append(select(self, "SELECT count(*) FROM folded_pieces")[0][0])
+        return whole(self, work, prepared)
+
+    with in_small_parts(), mock.patch.object(Store, "write", write):
+        again(directory)
+    assert len(written) > 5
+    assert max(after - before for before, after in pairwise(written)) <= 20, "pieces that one transaction wrote"
+    assert told(directory) == told(second)
+    assert state(directory) == state(second)
+    assert left(directory) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("done", [2, 5])
+def test_killed_between_two_parts_the_former_model_answers_and_the_next_run_clears(first, second, tmp_path, done):
+    directory = shutil.copytree(first, tmp_path / "copy")
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(directory), str(done)], check=False)
+    assert killed.returncode == -9
+    assert told(directory) == told(first)
+    assert state(directory) == state(first)
+    assert left(directory)[2] == 1, "somebody was writing"
+    assert left(directory)[0] > 0 or done == 2
+    again(directory)
+    assert told(directory) == told(second)
+    assert state(directory) == state(second)
+    assert left(directory) == [0, 0, 0]
+
+
+def test_who_has_lost_the_claim_learns_anew(first, second, tmp_path):
+    """Another run begins to write while this one does, and finishes first."""
+    directory = shutil.copytree(first, tmp_path / "copy")
+    whole, others = claims.check, []
+
+    def check(con, own):
+        if not others:
+            others.append(own)
+            claims.claim(con, "c1", "another", 1)
+        whole(con, own)
+
+    with in_small_parts(), mock.patch.object(claims, "check", check):
+        outcome = again(directory)
+    assert len(others) == 1
+    assert told(directory) == told(second)
+    assert outcome.model == told_model(directory)
+    assert left(directory) == [0, 0, 0]
+
+
+def told_model(directory):
+    return published.load(made(directory).store.snapshot).models["c1"]
+
+
+def test_bodies_of_an_earlier_version_are_read(first, tmp_path):
+    """They stand in their rows, however long."""
+    directory = shutil.copytree(first, tmp_path / "copy")
+    before = state(directory)
+    Store(made(directory).store.path).write(lambda con: con.execute("UPDATE folded SET entry = NULL"))
+    assert state(directory) == before
+
+
+def test_pieces_give_the_bodies_again(tmp_path):
+    """Of any length, over the edges of parts, in whatever order they come."""
+    bodies = [bytes([n]) * length for n, length in enumerate((1, 255, 256, 257, 10_000, 512))]
+    store = Store(tmp_path / "s.duckdb")
+    with mock.patch.object(pieces, "PART", 7):
+        cut = list(pieces.cut(bodies, 5))
+    assert {part.num_rows for part in cut[:-1]} == {7}
+    assert sum(part.num_rows for part in cut) == 1 + 1 + 1 + 2 + 40 + 2
+    for part in reversed(cut):
+        store.write(lambda con, part=part: pieces.write(con, part))
+    found = store.read(lambda con: pieces.read(con, [5, 6, 7, 8, 9, 10, 99]))
+    assert found == dict(enumerate(bodies, start=5))
+    assert store.read(lambda con: pieces.read(con, [9])) == {9: bodies[4]}
+    store.write(pieces.clear)
+    assert select(store, "SELECT count(*) FROM folded_pieces") == [(0,)]
