@@ -13,6 +13,10 @@ from featurestore.arrays import OPEN, Codes, Floats, Ints
 TEXT = pa.dictionary(pa.int32(), pa.string())
 TIME = pa.timestamp("us", tz="UTC")
 
+#: Rows that are worked on at a time where what comes in between would be as long as all of them: memory that is used
+#: again is in the cache, and new memory is slow.
+PART = 1 << 18
+
 
 def micros(column: pa.ChunkedArray, missing: int = OPEN) -> Ints:
     """Return the times of a column as microseconds since the epoch, *missing* where there is none."""
@@ -41,12 +45,14 @@ def codes(column: pa.ChunkedArray, names: pa.Array) -> Codes:
     """
     if not pa.types.is_dictionary(column.type):
         return _filled(pc.index_in(column, value_set=names), -1, np.dtype(np.int32))
-    parts = [np.empty(0, np.int32)]
+    found = np.empty(len(column), np.int32)
+    at = 0
     for chunk in column.chunks:
         place = _filled(pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names), -1, np.dtype(np.int32))
-        index = _filled(chunk.indices, len(place), np.dtype(np.int64))
-        parts.append(np.append(place, np.int32(-1))[index])
-    return np.concatenate(parts)
+        index = chunk.indices.fill_null(len(place)) if chunk.null_count else chunk.indices
+        np.append(place, np.int32(-1)).take(index.to_numpy(), out=found[at : at + len(chunk)], mode="clip")
+        at += len(chunk)
+    return found
 
 
 def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -73,12 +79,24 @@ def _values(unique: pa.Array) -> pa.Array:
 
 
 def _filled(column: pa.ChunkedArray | pa.Array, missing: float, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    if column.null_count:
-        column = column.fill_null(missing)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(kind, copy=False)
-    return found if found.flags.writeable else found.copy()  # kernels are compiled for writable arrays
+    """Return an array of its own, which kernels may write to; nothing but it is as long as the column."""
+    found = np.empty(len(column), kind)
+    at = 0
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        whole = chunk.fill_null(missing) if chunk.null_count else chunk
+        found[at : at + len(whole)] = whole.to_numpy(zero_copy_only=False)
+        at += len(whole)
+    return found
+
+
+def numbered(value: Ints) -> tuple[Ints, Ints]:
+    """Return the different integers, in order, and which of them each *value* is (n,): looked up, not sorted."""
+    encoded = pa.array(value).dictionary_encode()
+    present = encoded.dictionary.to_numpy()
+    order = np.argsort(present)
+    place = np.empty(len(present), np.int64)
+    place[order] = np.arange(len(present))
+    return present[order], place[encoded.indices.to_numpy()]
 
 
 def combinations(*columns: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
@@ -104,8 +122,8 @@ def ranked(value: Ints) -> tuple[int, Ints]:
         return 0, value
     low, high = int(value.min()), int(value.max())
     if high - low > 4 * len(value) + 1024:
-        present, code = np.unique(value, return_inverse=True)
-        return len(present), code.reshape(-1).astype(np.int64)
+        present, code = numbered(value)
+        return len(present), code
     there = np.zeros(high - low + 1, bool)
     there[value - low] = True
     place = np.cumsum(there) - 1

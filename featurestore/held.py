@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from featurestore.columnar import codes, distinct, flags, floats, integers, micros
+from featurestore.columnar import PART, codes, distinct, flags, floats, integers, micros
 from featurestore.exposure.kernels import Codes
 from featurestore.exposure.sweep import sweep
 from featurestore.interference.evidence import Bools
@@ -16,8 +16,10 @@ from featurestore.runs import Runs
 def set_aside(runs: Runs) -> Bools:
     """Return which of *runs* [n] ended in a block that is set aside."""
     found = np.zeros(len(runs), bool)
-    placed = np.flatnonzero(runs.node >= 0)
-    found[placed] = aside(keys(runs.nodes.to_pylist())[runs.node[placed]], runs.end[placed])
+    key = np.append(keys(runs.nodes.to_pylist()), np.uint64(0))
+    for first in range(0, len(runs), PART):
+        some = slice(first, first + PART)
+        found[some] = aside(key[runs.node[some]], runs.end[some]) & (runs.node[some] >= 0)
     return found
 
 

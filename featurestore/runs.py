@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from featurestore import node_kernels
 from featurestore.attribution.attribute import CERTAIN, METHODS
-from featurestore.columnar import codes, distinct, flags, floats, integers, micros
+from featurestore.columnar import codes, distinct, flags, floats, integers, micros, numbered
 from featurestore.exposure.kernels import Codes, Floats, Ints
-from featurestore.exposure.sweep import OPEN
+from featurestore.exposure.sweep import OPEN, group
 from featurestore.node_kernels import NodeKernels
 
 Bools = npt.NDArray[np.bool_]
@@ -89,16 +89,16 @@ def read(
     kinds = _after(node_types, distinct(specs["node_type"], activations["node_type"]))
     pods = distinct(attributed["pod"])
     start, end = micros(activations["start"]), micros(activations["end"])
-    node = codes(attributed["node"], places)
     known_end = end != OPEN
-    recorded = floats(activations["duration_ms"])
-    length = np.where(known_end, (end - np.where(known_end, start, end)) / 1000, np.nan)
-    initialisation = np.nan_to_num(floats(activations["init_ms"]))
-    method = codes(attributed["method"], pa.array(METHODS))
-    success = integers(activations["status_code"], -1) == 0
-    given_type = codes(activations["node_type"], kinds)
-    function = codes(activations["function"], names)
+    initialisation = np.nan_to_num(floats(activations["init_ms"]), copy=False)
+    function, node = codes(activations["function"], names), codes(attributed["node"], places)
+    node_type = codes(activations["node_type"], kinds)
+    untold = node_type < 0
+    if untold.any():
+        node_type[untold] = _type_at(node[untold], start[untold], specs, places, kinds)
     versions, version = _versions(activations, _cpu_limit(function, start, placements, names))
+    evidence = known_end & (node >= 0) & np.isin(_method(attributed), CERTAIN)
+    evidence &= (integers(activations["status_code"], -1) == 0) & (end - start <= _LONGEST)
     return Runs(
         names,
         places,
@@ -107,16 +107,30 @@ def read(
         versions,
         function,
         node,
-        np.where(given_type >= 0, given_type, _type_at(node, start, specs, places, kinds)).astype(np.int32),
+        node_type,
         codes(attributed["pod"], pods),
         start,
         _until(activations, start, end, horizon),
-        (np.where(np.isfinite(recorded), recorded, length) - initialisation) / 1000,
+        _execution(activations, start, end, initialisation),
         initialisation > 0,
         version,
-        success & known_end & (node >= 0) & np.isin(method, CERTAIN) & (end - start <= _LONGEST),
+        evidence,
         kernels=node_kernels.read(specs, places),
     )
+
+
+def _method(attributed: pa.Table) -> Codes:
+    return codes(attributed["method"], pa.array(METHODS))
+
+
+def _execution(activations: pa.Table, start: Ints, end: Ints, initialisation: Floats) -> Floats:
+    """Return how long each run (n,) took without its *initialisation* (ms), seconds, NaN where it is not known."""
+    found = floats(activations["duration_ms"])
+    untold = np.flatnonzero(~np.isfinite(found))
+    found[untold] = np.where(end[untold] != OPEN, (end[untold] - start[untold]) / 1000, np.nan)
+    found -= initialisation
+    found /= 1000
+    return found
 
 
 def _after(known: Sequence[str], found: pa.Array) -> pa.Array:
@@ -125,27 +139,31 @@ def _after(known: Sequence[str], found: pa.Array) -> pa.Array:
     return pa.concat_arrays([first, found.filter(pc.invert(pc.is_in(found, value_set=first)))])
 
 
-def _versions(activations: pa.Table, cpu: Floats) -> tuple[tuple[str, ...], Ints]:
+def _versions(activations: pa.Table, cpu: Floats | None) -> tuple[tuple[str, ...], Ints]:
     """Return the names of the versions with their limits, and each run's code (n,)."""
     stated = distinct(activations["version"])
-    code = codes(activations["version"], stated).astype(np.int64)
-    memory = np.clip(integers(activations["memory_mb"], 0), 0, _WIDE - 1)
-    milli = np.clip(np.round(cpu * 1000).astype(np.int64), 0, _WIDE - 1)
-    present, version = np.unique(((code + 1) * _WIDE + memory) * _WIDE + milli, return_inverse=True)
+    key = codes(activations["version"], stated).astype(np.int64)
+    key += 1
+    key *= _WIDE
+    key += np.clip(integers(activations["memory_mb"], 0), 0, _WIDE - 1)
+    key *= _WIDE
+    if cpu is not None:
+        key += np.clip(np.round(cpu * 1000).astype(np.int64), 0, _WIDE - 1)
+    present, version = numbered(key)
     named_versions = ["", *stated.to_pylist()]
     names = [
         f"{named_versions[key // _WIDE**2]} {key // _WIDE % _WIDE} MB {key % _WIDE} m" for key in present.tolist()
     ]
-    return tuple(names), version.reshape(-1).astype(np.int64)
+    return tuple(names), version
 
 
-def _cpu_limit(function: Codes, at: Ints, placements: pa.Table, names: pa.Array) -> Floats:
-    """Return the CPU limit (cores, 0: none or not known) of each run's function at a time (n,)."""
+def _cpu_limit(function: Codes, at: Ints, placements: pa.Table, names: pa.Array) -> Floats | None:
+    """Return the CPU limit (cores, 0: none or not known) of each run's function at a time (n,); None: nobody's is."""
     own = codes(placements["function"], names)
     limit = np.nan_to_num(floats(placements["cpu_limit_cores"]))
-    found = np.zeros(len(function))
     if not limit.any():
-        return found
+        return None
+    found = np.zeros(len(function))
     started = micros(placements["started"])
     order = np.lexsort((started, own))
     own, started, limit = own[order], started[order], limit[order]
@@ -179,12 +197,10 @@ def _type_at(node: Codes, at: Ints, specs: pa.Table, nodes: pa.Array, node_types
     own, since, kind = own[order], since[order], kind[order]
     first = np.searchsorted(own, np.arange(len(nodes) + 1))
     found = np.full(len(node), -1, np.int32)
-    members = np.flatnonzero(node >= 0)
-    members = members[np.argsort(node[members], kind="stable")]
-    offsets = np.searchsorted(node[members], np.arange(len(nodes) + 1))
-    for k in range(len(nodes)):
-        if first[k] < first[k + 1] and offsets[k] < offsets[k + 1]:
-            mine = members[offsets[k] : offsets[k + 1]]
+    by_node, offsets = group(node + np.int32(1))
+    for k in range(min(len(nodes), len(offsets) - 2)):
+        mine = by_node[offsets[k + 1] : offsets[k + 2]]
+        if first[k] < first[k + 1] and len(mine):
             row = np.searchsorted(since[first[k] : first[k + 1]], at[mine], side="right") - 1
             found[mine] = kind[first[k] : first[k + 1]][np.maximum(row, 0)]
     return found

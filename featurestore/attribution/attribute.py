@@ -18,15 +18,17 @@ samples did not serve it. The samples must cover the run for every candidate.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.attribution.kernel import Pods, place
-from featurestore.attribution.series import samples
-from featurestore.columnar import TIME, codes, distinct, flags, floats, micros, named, texts
-from featurestore.exposure.kernels import Ints
+from featurestore.attribution.series import Samples, samples
+from featurestore.columnar import PART, TIME, codes, distinct, flags, floats, micros, named, texts
+from featurestore.exposure.kernels import Codes, Ints
 from featurestore.exposure.sweep import OPEN
 
 METHODS = ("exact", "node", "inferred", "ambiguous", "none", "given")
@@ -56,45 +58,74 @@ def attribute(
     at once).
     """
     placed = placements.filter(pc.is_valid(placements["function"]))
-    lives = _lives(placed)
-    own = samples(placed, cpu, step_us)
+    nodes = distinct(placed["node"], texts(activations["node"]))
+    pods = distinct(placed["pod"], texts(activations["pod"]))
+    functions = distinct(placed["function"])
+    known = _Known(
+        codes(placed["function"], functions),
+        codes(placed["pod"], pods),
+        codes(placed["node"], nodes),
+        _lives(placed),
+        samples(placed, cpu, step_us),
+    )
+    n = activations.num_rows
+    node, pod, method = (np.full(n, -1, np.int32) for _ in range(3))
+    skew = np.zeros(n, np.int64)
+    for first in range(0, n, PART):  # what is worked out on the way stays small, whatever is attributed at once
+        some = slice(first, first + PART)
+        node[some], pod[some], method[some], skew[some] = _attributed(
+            activations.slice(first, PART), known, functions, pods, nodes, skew_us
+        )
+    return pa.table(
+        {
+            "node": named(node, nodes),
+            "pod": named(pod, pods),
+            "method": named(method, METHODS),
+            "skew_us": pa.array(skew, pa.int64(), mask=skew < 0),
+        }
+    )
+
+
+class _Known(NamedTuple):
+    """The pods (p,): codes of their *function*, *pod* and *node*, their *lives* (`_lives`), and their *cpu*."""
+
+    function: Codes
+    pod: Codes
+    node: Codes
+    lives: tuple[Ints, Ints, Ints]
+    cpu: Samples
+
+    def by(self, key: Codes) -> Pods:
+        return Pods(key, *self.lives, self.node)
+
+
+def _attributed(
+    activations: pa.Table, known: _Known, functions: pa.Array, pods: pa.Array, nodes: pa.Array, skew_us: int
+) -> tuple[npt.NDArray[np.integer], ...]:
+    """Return node, pod and method (-1: none) and the skew (-1: nothing was placed) of each activation (n,)."""
+    composite = flags(activations["composite"])
+    own_node, own_pod = codes(texts(activations["node"]), nodes), codes(texts(activations["pod"]), pods)
+    own_node[composite], own_pod[composite] = -1, -1
+    placing = ~composite & (own_node < 0)
+    if not placing.any():
+        method = np.where(composite, -1, GIVEN)
+        return own_node, own_pod, method, np.full(len(method), -1)
     start = micros(activations["start"])
     end = micros(activations["end"])
     end = np.where(end == OPEN, start, np.maximum(start, end))
     ready = _ready(activations, start, end)
-    given_node, given_pod = texts(activations["node"]), texts(activations["pod"])
-    node_names = distinct(placed["node"], given_node)
-    pod_names = distinct(placed["pod"], given_pod)
-    node_of_pod = codes(placed["node"], node_names)
-    own_node, own_pod = codes(given_node, node_names), codes(given_pod, pod_names)
-    composite = flags(activations["composite"])
-
-    functions = distinct(placed["function"])
     wanted = codes(activations["function"], functions)
-    wanted[(own_node >= 0) | (own_pod >= 0) | composite] = -1
-    method, pod, node, skew = place(
-        wanted, start, ready, end, Pods(codes(placed["function"], functions), *lives, node_of_pod), own, skew_us
-    )
-    only_pod = np.where((own_pod >= 0) & (own_node < 0) & ~composite, own_pod, -1).astype(np.int32)
-    by_name = place(
-        only_pod, start, ready, end, Pods(codes(placed["pod"], pod_names), *lives, node_of_pod), own, skew_us
-    )
+    wanted[~placing | (own_pod >= 0)] = -1
+    method, pod, node, skew = place(wanted, start, ready, end, known.by(known.function), known.cpu, skew_us)
+    only_pod = np.where(placing, own_pod, -1).astype(np.int32)
+    by_name = place(only_pod, start, ready, end, known.by(known.pod), known.cpu, skew_us)
     named_only = only_pod >= 0
     node = np.where(named_only & (by_name[0] < AMBIGUOUS), by_name[2], np.where(own_node >= 0, own_node, node))
-    served = codes(placed["pod"], pod_names)
-    pod = np.where(own_pod >= 0, own_pod, np.where(pod >= 0, served[pod] if len(served) else -1, -1))
+    pod = np.where(own_pod >= 0, own_pod, np.where(pod >= 0, known.pod[pod] if len(known.pod) else -1, -1))
     skew = np.where(named_only, by_name[3], skew)
     method = np.where((own_node >= 0) | (named_only & (node >= 0)), GIVEN, np.where(named_only, NONE, method))
     method[composite] = -1
-    known = (node >= 0) & ~composite & (own_node < 0)
-    return pa.table(
-        {
-            "node": named(np.where(composite, -1, node), node_names),
-            "pod": named(np.where(composite, -1, pod), pod_names),
-            "method": named(method, METHODS),
-            "skew_us": pa.array(skew, pa.int64(), mask=~known),
-        }
-    )
+    return node, pod, method, np.where((node >= 0) & placing, skew, -1)
 
 
 def counts(attributed: pa.Table) -> Mapping[str, float]:
@@ -103,8 +134,8 @@ def counts(attributed: pa.Table) -> Mapping[str, float]:
     The median is over the activations that needed any skew; both are 0 where none did.
     """
     method = codes(attributed["method"], pa.array(METHODS))
-    number = np.bincount(method[method >= 0], minlength=len(METHODS))
-    skew = floats(attributed["skew_us"])
+    number = np.bincount(method + 1, minlength=len(METHODS) + 1)[1:]
+    skew = floats(attributed["skew_us"].drop_null())
     skew = skew[skew > 0] / 1000
     return {name: float(number[code]) for code, name in enumerate(METHODS)} | {
         "skew_max_ms": float(skew.max(initial=0.0)),

@@ -72,6 +72,33 @@ def measure(
     start, end, last, wanted = start[near], end[near], last[near], wanted[near]
 
     placed = placements.filter(pc.is_valid(placements["function"]))
+    by_pods = _by_pods(activations, attributed, placed, usage, (start, end, last), step_us) if len(placed) else {}
+    amounts = {
+        **by_pods,
+        "latency_ms": _latency(activations, start, end),
+        "memory_limit_bytes": _memory(activations, by_pods.get("memory_limit_bytes")),
+    }
+    unknown = pa.nulls(len(activations), pa.float64())
+    told = {name: activations[name] for name in ("activation_id", "start", "end", "function")}
+    told |= {name: attributed[name] for name in ("node", "pod", "method")}
+    columns = [told[name] if name in told else _known(amounts.get(name), unknown) for name in USE.names]
+    found = pa.table(columns, names=USE.names)
+    return (found if wanted.all() else found.filter(pa.array(wanted))).cast(USE)
+
+
+def _by_pods(
+    activations: pa.Table,
+    attributed: pa.Table,
+    placed: pa.Table,
+    usage: pa.Table,
+    times: tuple[Ints, Ints, Ints],
+    step_us: int,
+) -> dict[str, Floats | None]:
+    """Return the amounts and limits of the runs (n,) that their pods tell, by name; None where they tell nothing.
+
+    *times* are start, end, and the last moment that is known of each run.
+    """
+    start, end, last = times
     nodes, names = distinct(placed["node"]), distinct(placed["pod"])
     functions = distinct(placed["function"])
     pod_node = codes(placed["node"], nodes).astype(np.int64)
@@ -81,34 +108,23 @@ def measure(
     born = micros(placed["started"])
     life = _life(np.where((node >= 0) & (own >= 0), node * len(names) + own, -1), last, pods, born)
     # By clocks that differ a run may begin before its pod does.
-    begin = np.where(life >= 0, np.minimum(np.maximum(start, born[life]), last), start) if len(born) else start
+    begin = np.where(life >= 0, np.minimum(np.maximum(start, born[life]), last), start)
     function = codes(activations["function"], functions)
     pool_of_pod, pool = _pools(
         pod_node * len(functions) + codes(placed["function"], functions),
         np.where((node >= 0) & (function >= 0), node * len(functions) + function, -1),
     )
-    pool = np.where(life >= 0, pool_of_pod[life] if len(pool_of_pod) else -1, pool)
+    pool = np.where(life >= 0, pool_of_pod[life], pool)
     known_end = end != OPEN
     runs = _Runs(np.where(known_end, life, -1), np.where(known_end, pool, -1), begin, last, pool_of_pod)
-    amounts = {
-        amount: _amount(runs, samples(placed, _of(usage, METRICS[source]), step_us), amount != "memory_bytes")
-        for amount, source in _AMOUNTS.items()
+    return {
+        "vcores": _limit(floats(placed["cpu_limit_cores"]), life, pool, pool_of_pod),
+        "memory_limit_bytes": _limit(floats(placed["memory_limit_bytes"]), life, pool, pool_of_pod),
+        **{
+            amount: _amount(runs, samples(placed, _of(usage, METRICS[source]), step_us), amount != "memory_bytes")
+            for amount, source in _AMOUNTS.items()
+        },
     }
-    stated = floats(activations["memory_mb"]) * 2.0**20
-    memory = _limit(floats(placed["memory_limit_bytes"]), life, pool, pool_of_pod)
-    recorded, length = floats(activations["duration_ms"]), np.where(known_end, (last - start) / 1000, np.nan)
-    columns = {
-        **{name: activations[name] for name in ("activation_id", "start", "end", "function")},
-        **{name: attributed[name] for name in ("node", "pod", "method")},
-        "latency_ms": _known(
-            np.where(np.isfinite(recorded), recorded, length) - np.nan_to_num(floats(activations["init_ms"]))
-        ),
-        "vcores": _known(_limit(floats(placed["cpu_limit_cores"]), life, pool, pool_of_pod)),
-        "memory_limit_bytes": _known(np.where(np.isfinite(memory), memory, stated)),
-        **{amount: _known(value) for amount, value in amounts.items()},
-    }
-    found = pa.table(columns).select(USE.names)
-    return (found if wanted.all() else found.filter(pa.array(wanted))).cast(USE)
 
 
 class _Runs(NamedTuple):
@@ -121,8 +137,11 @@ class _Runs(NamedTuple):
     pool_of_pod: Ints
 
 
-def _amount(runs: _Runs, single: Samples, rate: bool) -> Floats:
-    """Return what each run used (of a rate), or the mean over it; NaN where the samples do not cover it."""
+def _amount(runs: _Runs, single: Samples, rate: bool) -> Floats | None:
+    """Return what each run used (of a rate), or the mean over it; NaN where the samples do not cover it, None where
+    there are none."""
+    if len(single.value) == 0:
+        return None
     together, step, members = _together(single, runs.pool_of_pod)
     unsure = np.where(runs.life < 0, runs.pool, -1)
     if not rate:
@@ -186,10 +205,12 @@ def _life(key: Ints, at: Ints, of_pods: Ints, born: Ints) -> Ints:
     return found
 
 
-def _limit(limit: Floats, life: Ints, pool: Ints, pool_of_pod: Ints) -> Floats:
-    """Return the pod's limit; where that is not certain what the pool's pods agree on; else NaN."""
-    if len(limit) == 0:
-        return np.full(len(life), np.nan)
+def _limit(limit: Floats, life: Ints, pool: Ints, pool_of_pod: Ints) -> Floats | None:
+    """Return the pod's limit; where that is not certain what the pool's pods agree on; else NaN.
+
+    None where no pod has one."""
+    if not np.isfinite(limit).any():
+        return None
     low, high = np.full(pool_of_pod.max() + 1, np.inf), np.full(pool_of_pod.max() + 1, -np.inf)
     with np.errstate(invalid="ignore"):  # a pod without a limit leaves its pool without one
         np.minimum.at(low, pool_of_pod, limit)
@@ -198,12 +219,35 @@ def _limit(limit: Floats, life: Ints, pool: Ints, pool_of_pod: Ints) -> Floats:
     return np.where(life >= 0, limit[life], np.where(pool >= 0, of_pool[pool], np.nan))
 
 
+def _latency(activations: pa.Table, start: Ints, end: Ints) -> Floats:
+    """Return how long the runs (n,) took without their initialisation, milliseconds; NaN where it is not known."""
+    found = floats(activations["duration_ms"])
+    untold = np.flatnonzero(~np.isfinite(found))
+    first, last = start[untold], end[untold]
+    found[untold] = np.where(last != OPEN, (np.maximum(first, last) - first) / 1000, np.nan)
+    cold = np.flatnonzero(flags(activations["init_ms"].is_valid()))
+    found[cold] -= np.nan_to_num(floats(activations["init_ms"].take(pa.array(cold))))
+    return found
+
+
+def _memory(activations: pa.Table, limit: Floats | None) -> Floats:
+    """Return the *limit* of the pods of the runs (n,), bytes, where they have one, else that of their action."""
+    stated = floats(activations["memory_mb"])
+    stated *= 2.0**20
+    if limit is not None:
+        np.copyto(stated, limit, where=np.isfinite(limit))
+    return stated
+
+
 def _of(usage: pa.Table, metrics: tuple[str, ...]) -> pa.Table:
     return usage.filter(pc.is_in(usage["metric"], value_set=pa.array(metrics)))
 
 
-def _known(values: Floats) -> pa.Array:
-    return pa.array(values, mask=~np.isfinite(values))
+def _known(values: Floats | None, unknown: pa.Array) -> pa.Array:
+    if values is None:
+        return unknown
+    known = np.isfinite(values)
+    return pa.array(values) if known.all() else pa.array(values, mask=~known)
 
 
 @compiled

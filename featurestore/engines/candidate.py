@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from featurestore import answers, details
 from featurestore.attribution import use
 from featurestore.attribution.attribute import DEFAULT_STEP, attribute, counts
+from featurestore.chronological import by_start
 from featurestore.columnar import flags
 from featurestore.designs import pressed
 from featurestore.held import set_aside
@@ -108,7 +109,7 @@ def prepare(
     inputs: Inputs, options: Options, functions: Sequence[str] = (), node_types: Sequence[str] = ()
 ) -> Prepared:
     """Attribute the activations and read them as runs; *functions* and *node_types* come first among the names."""
-    activations = inputs.activations.sort_by([("start", "ascending"), ("activation_id", "ascending")])
+    activations = by_start(inputs.activations)
     usage = inputs.usage.filter(pc.is_finite(inputs.usage["value"]))
     cpu = usage.filter(pc.equal(usage["metric"], "cpu_cores"))
     attributed = attribute(activations, inputs.placements, cpu, skew_us=options.skew_us, step_us=options.step_us)

@@ -20,24 +20,6 @@ def arrow(con: DuckDBPyConnection, query: str, values: Sequence[object] | Mappin
     return con.sql(query, params=dict(values) if isinstance(values, Mapping) else list(values)).to_arrow_table()
 
 
-def activations(con: DuckDBPyConnection, cluster: str, since: datetime, until: datetime) -> pa.Table:
-    """Copy the activations that started in [since, until), in order of start.
-
-    Columns: those of `pipeline.columns.ACTIVATIONS`. *end* is null for triggers and where it is not known;
-    *composite* marks sequences, conductors and triggers, which have no pod of their own; *status_code* 0 is the only
-    success, -1 an unknown one.
-    """
-    return arrow(
-        con,
-        """
-        SELECT activation_id, function, version, kind, "start", "end", duration_ms, init_ms, wait_ms, status_code,
-            memory_mb, timeout_ms, concurrency, composite, caused_by, node, pod, node_type
-        FROM activations WHERE cluster = ? AND "start" >= ? AND "start" < ? ORDER BY "start", activation_id
-        """,
-        [cluster, since, until],
-    )
-
-
 def placements(con: DuckDBPyConnection, cluster: str, since: datetime, until: datetime) -> pa.Table:
     """Copy the lives of pods that overlap [since, until): the table's columns without the cluster.
 

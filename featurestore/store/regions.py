@@ -103,11 +103,10 @@ WITH drains AS (
 )
 SELECT '{PREFIX}' || namespace || '/' || stream_job || '/' || region || ':' || seq_id || ':' || epoch_ms(started)
         AS activation_id,
-    '{PREFIX}' || namespace || '/' || stream_job || '/' || region AS function, '' AS version, '' AS kind,
+    '{PREFIX}' || namespace || '/' || stream_job || '/' || region AS function, '' AS version,
     started AS "start", ended AS "end", epoch_us(ended - started) / 1000.0 AS duration_ms,
-    NULL::DOUBLE AS init_ms, NULL::DOUBLE AS wait_ms, 0::INTEGER AS status_code, NULL::INTEGER AS memory_mb,
-    NULL::BIGINT AS timeout_ms, NULL::INTEGER AS concurrency, false AS composite, '' AS caused_by,
-    node, NULL::VARCHAR AS pod, NULL::VARCHAR AS node_type
+    NULL::DOUBLE AS init_ms, 0::INTEGER AS status_code, NULL::INTEGER AS memory_mb, NULL::BIGINT AS timeout_ms,
+    false AS composite, node, NULL::VARCHAR AS pod, NULL::VARCHAR AS node_type
 FROM places QUALIFY row_number() OVER (
     PARTITION BY namespace, stream_job, region, seq_id, started ORDER BY held DESC, node) = 1
 ORDER BY "start", activation_id
@@ -115,7 +114,7 @@ ORDER BY "start", activation_id
 
 
 def drains(con: DuckDBPyConnection, cluster: str, since: datetime, until: datetime) -> pa.Table:
-    """The drains that began in [since, until), with the columns of `featurestore.store.queries.activations`.
+    """The drains that began in [since, until), with the columns of `featurestore.store.windows.activations`.
 
     Each is a run of its region on the node that held most of its PEs throughout, since the time of a drain is one
     measurement, wherever the PEs are; a drain whose PEs' pods are not known is left out. The reports do not say which

@@ -1,6 +1,7 @@
 """The window that a learning run looks at, copied out in slices, so that nobody waits long for the file."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from featurestore import chronological
 from featurestore.exposure.kernels import Ints
 from featurestore.store import queries, regions
 from featurestore.store.duck import Store
@@ -29,8 +31,11 @@ _TIMES: Mapping[str, str] = {"activations": '"start"', "usage": '"at"'}
 
 #: Texts that are all different: no dictionary.
 _UNIQUE = ("activation_id",)
-#: What learning has no use for.
-_UNUSED = ("kind", "caused_by", "wait_ms", "concurrency")
+#: The columns of activations that learning has a use for.
+_USED = (
+    'activation_id, function, version, "start", "end", duration_ms, init_ms, status_code, memory_mb, timeout_ms,'
+    " composite, node, pod, node_type"
+)
 
 
 def newest(con: DuckDBPyConnection, cluster: str, now: datetime) -> datetime | None:
@@ -121,11 +126,22 @@ def rest(store: Store, cluster: str, begun: Copied) -> Mapping[str, pa.Table]:
     found = dict(begun.tables)
     for name, read in LARGE.items():
         if name in found:
-            found[name] = _encoded(found[name])
-            continue
-        parts = [_encoded(store.read(partial(_sliced, read, cluster, own))) for own in begun.slices[name]]
-        found[name] = pa.concat_tables(parts).unify_dictionaries()
+            found[name] = _owned(found[name])
+        else:
+            reads = (partial(_sliced, read, cluster, own) for own in begun.slices[name])
+            found[name] = pa.concat_tables(_each_owned(store, reads)).unify_dictionaries()
     return found
+
+
+def _each_owned(store: Store, reads: Iterable[Callable[[DuckDBPyConnection], pa.Table]]) -> list[pa.Table]:
+    """Return the answers to *reads* as `_owned`: one is made so while the next is read, no more than two wait."""
+    found, last = list[pa.Table](), list[Future[pa.Table]]()
+    with ThreadPoolExecutor(1, "copies") as beside:
+        for read in reads:
+            answer = store.read(read)
+            found += [each.result() for each in last]
+            last = [beside.submit(_owned, answer)]
+        return found + [each.result() for each in last]
 
 
 def _sliced(read: _Read, cluster: str, span: Window, con: DuckDBPyConnection) -> pa.Table:
@@ -133,11 +149,21 @@ def _sliced(read: _Read, cluster: str, span: Window, con: DuckDBPyConnection) ->
 
 
 def activations(con: DuckDBPyConnection, cluster: str, span: Window) -> pa.Table:
-    """Copy the runs that started in *span*: activations, and drains of consistent regions as runs of their region."""
-    found = queries.activations(con, cluster, span.since, span.until)
+    """Copy the runs that started in *span*: activations, and drains of consistent regions as runs of their region.
+
+    Columns: those of `pipeline.columns.ACTIVATIONS` that learning has a use for. *end* is null for triggers and where
+    it is not known; *composite* marks sequences, conductors and triggers, which have no pod of their own;
+    *status_code* 0 is the only success, -1 an unknown one. In no particular order: to sort in the file takes longer.
+    """
+    found = queries.arrow(
+        con,
+        f'SELECT {_USED} FROM activations WHERE cluster = ? AND "start" >= ? AND "start" < ?',
+        [cluster, span.since, span.until],
+    )
     if regions.known(con, cluster):
-        found = pa.concat_tables([found, regions.drains(con, cluster, span.since, span.until).cast(found.schema)])
-    return found.drop_columns(list(_UNUSED))
+        drains = regions.drains(con, cluster, span.since, span.until)
+        found = pa.concat_tables([found, drains.cast(found.schema)])
+    return found
 
 
 def _usage(con: DuckDBPyConnection, cluster: str, span: Window) -> pa.Table:
@@ -156,7 +182,7 @@ def slices(con: DuckDBPyConnection, table: str, cluster: str, span: Window, part
     time = _TIMES[table]
     rows = con.execute(
         f"""
-        SELECT epoch_us(time_bucket(INTERVAL 1 MINUTE, {time})), count(*) FROM {table}
+        SELECT epoch_us({time}) // 60000000, count(*) FROM {table}
         WHERE cluster = ? AND {time} >= ? AND {time} < ? GROUP BY 1 ORDER BY 1
         """,
         [cluster, span.since, span.until],
@@ -164,7 +190,7 @@ def slices(con: DuckDBPyConnection, table: str, cluster: str, span: Window, part
     cuts = [span.since]
     seen = 0
     for minute, count in rows:
-        at = _EPOCH + timedelta(microseconds=minute)
+        at = _EPOCH + timedelta(minutes=minute)
         if seen and seen + count > part and at > cuts[-1]:
             cuts.append(at)
             seen = 0
@@ -172,8 +198,8 @@ def slices(con: DuckDBPyConnection, table: str, cluster: str, span: Window, part
     return [Window(since, until) for since, until in pairwise([*cuts, span.until])]
 
 
-def _encoded(table: pa.Table) -> pa.Table:
-    """Put texts that recur into dictionaries, in memory of the answer's own.
+def _owned(table: pa.Table) -> pa.Table:
+    """Put texts that recur into dictionaries, and activations in order, in memory of the answer's own.
 
     What DuckDB hands over is freed as a whole: one column that is kept would keep the texts of all.
     """
@@ -181,10 +207,8 @@ def _encoded(table: pa.Table) -> pa.Table:
     for index, field in enumerate(table.schema):
         if pa.types.is_string(field.type) and field.name not in _UNIQUE:
             table = table.set_column(index, field.name, table[index].dictionary_encode())
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return pa.ipc.open_stream(sink.getvalue()).read_all()
+    order = chronological.order(table) if "activation_id" in table.schema.names else None
+    return table.take(pa.array(np.arange(len(table), dtype=np.int32) if order is None else order))
 
 
 def clusters(con: DuckDBPyConnection) -> list[str]:

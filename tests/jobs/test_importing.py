@@ -12,6 +12,7 @@ from featurestore.store.duck import Store
 from jobs import importing
 from jobs.config import Settings
 from pipeline.errors import BadInput
+from tests.support.stores import activations
 
 NOW = dt.datetime(2024, 6, 1, tzinfo=dt.UTC)
 SINCE, UNTIL = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
@@ -42,7 +43,7 @@ def file(tmp_path):
 
 
 def stored(store):
-    return store.read(lambda con: queries.activations(con, "c1", SINCE, UNTIL)).to_pylist()
+    return activations(store, "c1", SINCE, UNTIL).to_pylist()
 
 
 def test_times_are_epoch_milliseconds_or_rfc_3339(bring, file, store):

@@ -61,6 +61,13 @@ def put_pages(store: Store, *files: Path, watermark: datetime | None = None, sco
     return ingest(store, "east", batch, collected=NOON, overlap=OVERLAP)
 
 
+def activations(store: Store, cluster: str, since: datetime, until: datetime) -> pa.Table:
+    """Return all that is stored of the activations of *cluster* that started in [since, until), in order."""
+    query = 'FROM activations WHERE cluster = ? AND "start" >= ? AND "start" < ? ORDER BY "start", activation_id'
+    found = store.read(lambda con: con.sql(query, params=[cluster, since, until]).to_arrow_table())
+    return found.drop_columns(["cluster", "collected"])
+
+
 def select(store: Store, query: str) -> list[tuple[Any, ...]]:
     """Return the rows of *query*."""
     return store.read(lambda con: con.execute(query).fetchall())

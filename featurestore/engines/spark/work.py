@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from featurestore import answers, details, node_kernels, profiles, unmeasured
 from featurestore.attribution.attribute import attribute
+from featurestore.chronological import by_start
 from featurestore.columnar import codes, floats
 from featurestore.designs import design, expose, in_order, pressed
 from featurestore.engines.candidate import Options
@@ -81,7 +82,7 @@ def place(key: tuple[Any, ...], table: pa.Table, given: Given) -> pa.Table:
     """Attribute one function's runs, and measure what its pods used: `rows_of` and a `Placed`."""
     [name] = [value.as_py() for value in key]
     options, parts = given.options, {part: _part(table, part) for part in ("activations", "placements", "usage")}
-    activations = parts["activations"].sort_by([("start", "ascending"), ("activation_id", "ascending")])
+    activations = by_start(parts["activations"])
     if activations.num_rows == 0:
         return schema(ROWS).empty_table()
     placements = parts["placements"].sort_by([("started", "ascending"), ("uid", "ascending")])

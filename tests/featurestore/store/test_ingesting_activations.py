@@ -18,7 +18,7 @@ from featurestore.store.ingest import Written, ingest
 from pipeline.columns import ACTIVATIONS
 from pipeline.errors import BadInput
 from pipeline.records import Batch
-from tests.support.stores import NOON, NOON_MS, OVERLAP, minutes, page, put, put_pages, record, select
+from tests.support.stores import NOON, NOON_MS, OVERLAP, activations, minutes, page, put, put_pages, record, select
 
 LONG_AGO, NEVER = datetime(1970, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def known(store: Store) -> pa.Table:
-    return store.read(lambda con: queries.activations(con, "east", LONG_AGO, NEVER))
+    return activations(store, "east", LONG_AGO, NEVER)
 
 
 def one(store: Store, tmp_path: Path, given: object) -> dict[str, Any]:
@@ -330,7 +330,7 @@ from tests.support.stores import *
 store = Store(Path(sys.argv[1]) / "s.duckdb")
 put_pages(store, page(Path(sys.argv[1]) / "p.json", [record(1)]), watermark=NOON)
 put(store, "usage", {"scope": "node", "name": "n", "metric": "cpu_cores", "at": NOON, "value": 1.0, "namespace": ""})
-found = store.read(lambda con: queries.activations(con, "east", NOON, NOON + minutes(1)))
+found = activations(store, "east", NOON, NOON + minutes(1))
 assert found["start"].to_pylist() == [NOON + minutes(1 / 60)], found
 assert str(found.schema.field("start").type) == "timestamp[us, tz=UTC]"
 mark = store.read(lambda con: queries.watermark(con, "east", "activations"))

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from featurestore.store import queries
+from featurestore.store import queries, windows
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from featurestore.store.queries import Retention, Run
-from pipeline.records import Batch
+from pipeline.records import Batch, Window
 from tests.support.stores import NOON, minutes, page, put, put_pages, record, select
 
 
@@ -19,9 +19,27 @@ def store(tmp_path: Path) -> Store:
 
 def test_a_window_of_activations_is_half_open_and_in_order(store: Store, tmp_path: Path) -> None:
     put_pages(store, page(tmp_path / "p.json", [record(number) for number in (60, 0, 59, 30)]))
-    found = store.read(lambda con: queries.activations(con, "east", NOON, NOON + minutes(1)))
+    found = windows.copy(store, "east", Window(NOON, NOON + minutes(1)))["activations"]
     assert [int(text, 16) for text in found["activation_id"].to_pylist()] == [0, 30, 59]
-    assert store.read(lambda con: queries.activations(con, "west", NOON, NOON + minutes(1))).num_rows == 0
+    assert windows.copy(store, "west", Window(NOON, NOON + minutes(1)))["activations"].num_rows == 0
+
+
+def test_a_window_in_slices_is_the_window_in_one_piece(store: Store, tmp_path: Path) -> None:
+    names = [f"{second * 7919 % 10007:05d}" for second in range(600)]
+    records = [
+        record(second // 3, activationId=name, annotations=[{"key": "path", "value": f"guest/f{second % 7}"}])
+        for second, name in enumerate(names)
+    ]  # three at a time, their ids in no order
+    put_pages(store, page(tmp_path / "p.json", records[::-1]))
+    span = Window(NOON - minutes(1), NOON + minutes(60))
+    whole = windows.copy(store, "east", span)["activations"]
+    sliced = windows.copy(store, "east", span, 50)["activations"]
+    assert sliced["function"].num_chunks == 4  # 180 runs a minute
+    assert sliced.to_pylist() == whole.to_pylist()
+    wanted = sorted((second // 3, name, f"guest/f{second % 7}") for second, name in enumerate(names))
+    began = [round((start - NOON).total_seconds()) for start in sliced["start"].to_pylist()]
+    found = zip(began, sliced["activation_id"].to_pylist(), sliced["function"].to_pylist(), strict=True)
+    assert list(found) == wanted
 
 
 def test_a_window_of_placements_holds_every_life_that_overlaps_it(store: Store) -> None:
