@@ -17,8 +17,8 @@ from featurestore.interference.evidence import Around, VictimDesign
 from featurestore.runs import Runs
 
 
-def expose(runs: Runs) -> Exposure:
-    """Sweep the nodes: exposures of all runs whose node is known; *rows* are positions in *runs*."""
+def expose(runs: Runs, threads: int = 1) -> Exposure:
+    """Sweep the nodes by so many *threads*: exposures of all runs on known nodes; *rows* are positions in *runs*."""
     placed = np.flatnonzero(runs.node >= 0).astype(np.int32)
     found = sweep(
         runs.node[placed],
@@ -26,6 +26,7 @@ def expose(runs: Runs) -> Exposure:
         runs.end[placed],
         runs.function[placed],
         functions=len(runs.functions),
+        threads=threads,
     )
     return Exposure(placed[found.rows], found.indptr, found.indices, found.values)
 

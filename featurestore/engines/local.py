@@ -46,7 +46,7 @@ def learn(
     measured = profiles.measure(runs, inputs.placements, ready.usage, inputs.nodes, options.step_us)
     # Small matrices, many times: BLAS threads that wait for each other on a busy machine take 30 times as long.
     with threadpool_limits(1, "blas"):
-        exposure = expose(runs)
+        exposure = expose(runs, options.threads)
         fits = _fitted(ready, exposure, options, progress)
         company, exposures = answers.company(runs, exposure), len(exposure.values)
         compared = details.compared(ready.runs, exposure, fits)

@@ -13,6 +13,7 @@ the horizon: a co-runner until then, with a row that says what it met so far; wh
 caller to say. Integrals are exact (int64 microseconds), so no value depends on the order of the input.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,6 +25,8 @@ from featurestore.exposure.kernels import Codes, Floats, Ints, advance, grouped,
 
 #: Times may lie this far apart (microseconds; 36,000 years), so that no sum of theirs overflows.
 _REACH = 1 << 60
+#: Of fewer activations one thread is as fast.
+_FEW = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +45,47 @@ class Exposure:
 
 
 def sweep(
-    node: Codes, start: Ints, end: Ints, function: Codes, *, functions: int, horizon: int | None = None
+    node: Codes,
+    start: Ints,
+    end: Ints,
+    function: Codes,
+    *,
+    functions: int,
+    horizon: int | None = None,
+    threads: int = 1,
 ) -> Exposure:
     """Return the exposure of every activation to every function on its own node.
 
     All arrays (n,), in any order: *node* and *function* are codes from 0, *function* less than *functions*; *start*
     and *end* are microseconds, *end* `OPEN` where a run has none. *horizon* is where the window of the data ends;
-    default: the last time in it. Memory beside the input: 12 bytes a non-zero, 16 an activation, and about 100 an
-    activation of the largest node. Raises `ValueError` for arrays that do not fit together.
+    default: the last time in it. Nodes are swept by so many *threads*, which change nothing of the answer. Memory
+    beside the input: 12 bytes a non-zero, as much again of the part of a thread, 16 an activation, and about 100 an
+    activation of a thread's largest node. Raises `ValueError` for arrays that do not fit together.
     """
     _check(node, start, end, function, functions)
     end = closed(start, end, horizon)
     members, offsets = group(node)
-    out = _Growing(len(start))
-    local = np.full(functions, -1, np.int32)
-    for first, last in pairwise(offsets):
-        if first < last:
-            state = prepare(members[first:last], start, end, function, local)
-            while not advance(*state, out.indices, out.values, out.indptr, out.rows, out.cursor):
-                out.grow()
-    return out.finished()
+
+    def swept(nodes: Ints) -> _Growing:
+        out = _Growing(int(nodes[-1] - nodes[0]))
+        local = np.full(functions, -1, np.int32)
+        for first, last in pairwise(nodes):
+            if first < last:
+                state = prepare(members[first:last], start, end, function, local)
+                while not advance(*state, out.indices, out.values, out.indptr, out.rows, out.cursor):
+                    out.grow()
+        return out
+
+    if threads == 1 or len(start) < _FEW:
+        return swept(offsets).finished()
+    cuts = np.searchsorted(offsets, np.arange(1, threads) * len(start) // threads)
+    cuts = np.unique([0, *cuts, len(offsets) - 1])
+    with ThreadPoolExecutor(threads, "sweeps") as pool:
+        first, *others = [pool.submit(swept, offsets[cut : until + 1]) for cut, until in pairwise(cuts.tolist())]
+        whole = first.result()
+        for each in others:
+            whole.append(each.result())
+    return whole.finished()
 
 
 def group(code: Codes) -> tuple[Codes, Ints]:
@@ -122,6 +146,16 @@ class _Growing:
         """Return the rows, the unused room given back."""
         self._resize(int(self.cursor[1]))
         return Exposure(self.rows, self.indptr, self.indices, self.values)
+
+    def append(self, other: "_Growing") -> None:
+        """Put the rows of *other* behind these."""
+        rows, own = (int(each.cursor[0]) for each in (self, other))
+        found, more = (int(each.cursor[1]) for each in (self, other))
+        self._resize(found + more)
+        self.indices[found:], self.values[found:] = other.indices[:more], other.values[:more]
+        self.rows = np.concatenate([self.rows[:rows], other.rows[:own]])
+        self.indptr = np.concatenate([self.indptr[: rows + 1], other.indptr[1 : own + 1] + found])
+        self.cursor[:2] = rows + own, found + more
 
     def _resize(self, room: int) -> None:
         self.indices.resize(room, refcheck=False)

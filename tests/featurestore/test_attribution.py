@@ -216,7 +216,11 @@ def test_in_parts_the_same(monkeypatch):
     wanted = [("fgh"[i % 3], i * 7 % 40, i * 7 % 40 + i % 5) for i in range(50)]
     placements = pods(*((f"p{i}", f"n{i % 3}", "fg"[i % 2], i * 5 % 30, i * 5 % 30 + 12) for i in range(9)))
     usage = cpu(*((f"p{i}", at, (i + at) % 7 / 7) for i in range(9) for at in range(10, 60, 10)))
-    named = runs(("f", 1, 2), ("g", 3, 4), node="n1"), runs(("f", 12, 15), pod="p2"), runs(("f", 6, 9), composite=True)
+    named = (
+        runs(("f", 1, 2), ("g", 3, 4), node="n1"),
+        runs(("f", 12, 15), pod="p2"),
+        runs(("f", 6, 9), composite=True),
+    )
     activations = pa.concat_tables([runs(*wanted), *named])
     whole = attribute(activations, placements, usage, skew_us=SECOND, step_us=10 * SECOND)
     monkeypatch.setattr("featurestore.attribution.attribute.PART", 4)

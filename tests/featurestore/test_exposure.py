@@ -156,3 +156,28 @@ def test_output_that_outgrows_its_room_goes_on_where_it_stopped():
     np.fill_diagonal(overlap, 0)
     expected = (overlap / (end - start)[:, None]) @ np.eye(functions)[function]
     assert dense(exposure, functions) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+def test_nodes_in_several_threads_give_the_same_rows(threads, monkeypatch):
+    monkeypatch.setattr("featurestore.exposure.sweep._FEW", 1)
+    draw = np.random.default_rng(threads)
+    n = 3000
+    node = draw.choice(9, n, p=[0.5, 0, 0.2, 0.1, 0.05, 0.05, 0.05, 0.05, 0]).astype(np.int32)
+    start = draw.integers(0, 1000, n) * SECOND
+    end = start + draw.integers(0, 20, n) * SECOND
+    function = draw.integers(0, 12, n).astype(np.int32)
+    alone = sweep(node, start, end, function, functions=12)
+    found = sweep(node, start, end, function, functions=12, threads=threads)
+    for name in ("rows", "indptr", "indices", "values"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
+    some = draw.integers(0, n, 50)
+    place = {row: at for at, row in enumerate(found.rows.tolist())}
+    for i in some.tolist():
+        others = (node == node[i]) & (np.arange(n) != i)
+        met = np.minimum(end[others], end[i]) - np.maximum(start[others], start[i])
+        if end[i] > start[i]:
+            expected = np.bincount(function[others], np.maximum(met, 0), 12) / (end[i] - start[i])
+            own = slice(found.indptr[place[i]], found.indptr[place[i] + 1])
+            row = np.bincount(found.indices[own], found.values[own], 12)
+            np.testing.assert_allclose(row, expected, atol=1e-12)
