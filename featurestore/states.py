@@ -1,6 +1,7 @@
 """What learning remembers of a cluster between runs: the victims' folded states, and how they are packed as bytes.
 
-A state begins with a full fit. It holds the point around which each victim is linear, what is known from before the
+A state begins with a full fit. It holds the point around which each victim is linear (which moves where the victim
+does), what is known from before the
 window of that fit (*aged*), the blocks folded since the window's begin, and the sum of it all (*current*): folding
 `blocks` onto `aged` in order gives `current` again.
 """
@@ -75,7 +76,8 @@ class Step:
 class State:
     """A cluster's state: see the module; *steps* are those not yet stored, or, where asked for, all.
 
-    *predictions* are the priors of pairs that the full fit worked out, or None.
+    *predictions* are the priors of pairs that the full fit worked out, or None. *former* are points that moved, by
+    the time (microseconds) up to which they held: those not yet stored, or, where asked for, all.
     """
 
     head: Head
@@ -84,6 +86,15 @@ class State:
     predictions: Predictions | None = None
     steps: Sequence[Step] = ()
     aged: Blocks = field(default_factory=dict)
+    former: Mapping[int, Points] = field(default_factory=dict)
+
+    def points_of(self, since: int) -> Points:
+        """Return the points at which the step from *since* on was reduced."""
+        found = dict(self.points)
+        for until in sorted(self.former, reverse=True):
+            if since < until:
+                found |= self.former[until]
+        return found
 
 
 def folded(state: Blocks, steps: Iterable[Step], memory: float) -> dict[int, Block]:

@@ -41,7 +41,7 @@ def again(settings: Settings, store: Store, cluster: str) -> float:
         whole = prepare(inputs, replace(given, use_since_us=step.until), state.head.names, state.head.node_types)
         ready = whole.fitted
         with threadpool_limits(1, "blas"):
-            found = block(ready.runs, step.since, step.until, state.points, given)
+            found = block(ready.runs, step.since, step.until, state.points_of(step.since), given)
         steps.append(found.step)
     return _difference(folded(state.aged, steps, given.memory), state.current)
 

@@ -104,28 +104,28 @@ def _attributed(
 ) -> tuple[npt.NDArray[np.integer], ...]:
     """Return node, pod and method (-1: none) and the skew (-1: nothing was placed) of each activation (n,)."""
     composite = flags(activations["composite"])
-    node, pod = codes(texts(activations["node"]), nodes), codes(texts(activations["pod"]), pods)
-    node[composite], pod[composite] = -1, -1
-    method, skew = np.where(composite, -1, GIVEN), np.full(len(node), -1)
-    rows = np.flatnonzero(~composite & (node < 0))
-    method[rows] = NONE
-    if len(rows) == 0 or len(known.pod) == 0:
-        return node, pod, method, skew
-    if len(rows) < len(node):
-        activations = activations.take(pa.array(rows))
-    start, end = micros(activations["start"]), micros(activations["end"])
+    own_node, own_pod = codes(texts(activations["node"]), nodes), codes(texts(activations["pod"]), pods)
+    own_node[composite], own_pod[composite] = -1, -1
+    placing = ~composite & (own_node < 0)
+    if not placing.any():
+        method = np.where(composite, -1, GIVEN)
+        return own_node, own_pod, method, np.full(len(method), -1)
+    start = micros(activations["start"])
+    end = micros(activations["end"])
     end = np.where(end == OPEN, start, np.maximum(start, end))
     ready = _ready(activations, start, end)
-    wanted, given = codes(activations["function"], functions), pod[rows]
-    wanted[given >= 0] = -1
-    by_function = place(wanted, start, ready, end, known.by(known.function), known.cpu, skew_us)
-    by_name = place(given, start, ready, end, known.by(known.pod), known.cpu, skew_us)
-    named_only, found = given >= 0, by_function[1]
-    node[rows] = np.where(named_only & (by_name[0] < AMBIGUOUS), by_name[2], by_function[2])
-    pod[rows] = np.where(named_only, given, np.where(found >= 0, known.pod[found], -1))
-    method[rows] = np.where(named_only, np.where(node[rows] >= 0, GIVEN, NONE), by_function[0])
-    skew[rows] = np.where(node[rows] >= 0, np.where(named_only, by_name[3], by_function[3]), -1)
-    return node, pod, method, skew
+    wanted = codes(activations["function"], functions)
+    wanted[~placing | (own_pod >= 0)] = -1
+    method, pod, node, skew = place(wanted, start, ready, end, known.by(known.function), known.cpu, skew_us)
+    only_pod = np.where(placing, own_pod, -1).astype(np.int32)
+    by_name = place(only_pod, start, ready, end, known.by(known.pod), known.cpu, skew_us)
+    named_only = only_pod >= 0
+    node = np.where(named_only & (by_name[0] < AMBIGUOUS), by_name[2], np.where(own_node >= 0, own_node, node))
+    pod = np.where(own_pod >= 0, own_pod, np.where(pod >= 0, known.pod[pod] if len(known.pod) else -1, -1))
+    skew = np.where(named_only, by_name[3], skew)
+    method = np.where((own_node >= 0) | (named_only & (node >= 0)), GIVEN, np.where(named_only, NONE, method))
+    method[composite] = -1
+    return node, pod, method, np.where((node >= 0) & placing, skew, -1)
 
 
 def counts(attributed: pa.Table) -> Mapping[str, float]:

@@ -16,6 +16,7 @@ from featurestore.states import (
     LAYOUT,
     Head,
     Packed,
+    Points,
     State,
     Step,
     pack_blocks,
@@ -65,11 +66,13 @@ def load(con: DuckDBPyConnection, cluster: str) -> State | None:
 
 
 def whole(con: DuckDBPyConnection, cluster: str) -> State | None:
-    """Return the state of *cluster* with what is known from before its window, and every step since, in order."""
+    """Return the state of *cluster* with what is known from before its window, every step since, in order, and the
+    points that these had."""
     state = load(con, cluster)
     if state is None:
         return None
-    return replace(state, aged=_aged(con, cluster), steps=list(_steps(con, cluster).values()))
+    steps, former = list(_steps(con, cluster).values()), _former(con, cluster)
+    return replace(state, aged=_aged(con, cluster), steps=steps, former=former)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ def forget(con: DuckDBPyConnection, cluster: str, old: Older, aged: Sequence[Row
         "DELETE FROM folded WHERE cluster = ? AND kind IN ('step', 'running') AND number <= ?", [cluster, old.number]
     )
     until = max(step.until for step in old.steps)
+    con.execute("DELETE FROM folded WHERE cluster = ? AND kind = 'former' AND until <= ?", [cluster, until])
     serial = known.serial + 1
     _write(con, cluster, [*aged, _head_row(replace(known, serial=serial, aged=max(known.aged, until)))], first)
 
@@ -130,11 +134,14 @@ def unchanged(con: DuckDBPyConnection, cluster: str, serial: int) -> None:
 def laid(state: State, before: State | None) -> list[Row]:
     """Return what is new of *state* beside the one *before*, packed, but for its head; steps are counted from 1.
 
-    Of a state of the same full fit these are the steps and the sum of all; of another one all that it holds.
+    Of a state of the same full fit these are the steps, the sum of all, and where some moved the points; of another
+    one all that it holds.
     """
     rows: list[Row] = []
-    if before is None or before.head.model != state.head.model:
+    another = before is None or before.head.model != state.head.model
+    if another or state.former:
         rows += _packed("point", pack_points(state.points))
+    if another:
         rows += aged_rows(state.aged)
         rows += _packed("predictions", pack_predictions(state.predictions))
     rows += _packed("current", pack_blocks(state.current))
@@ -143,6 +150,9 @@ def laid(state: State, before: State | None) -> list[Row]:
         rows += [replace(of, part=part, body=body) for part, body in enumerate(pack_blocks(step.blocks))]
         if step.running:
             rows.append(replace(of, kind="running", body=msgspec.json.encode(step.running)))
+    for until, points in state.former.items():
+        parts = _packed("former", pack_points(points))
+        rows += [replace(row, number=len(state.steps), until=until) for row in parts]
     return rows
 
 
@@ -165,7 +175,8 @@ def save(con: DuckDBPyConnection, cluster: str, state: State, rows: Sequence[Row
     stored = head(con, cluster)
     if stored is None or stored.model != state.head.model:
         con.execute("DELETE FROM folded WHERE cluster = ?", [cluster])
-    con.execute("DELETE FROM folded WHERE cluster = ? AND kind IN ('head', 'current')", [cluster])
+    renewed = list({"head", "current", *(row.kind for row in rows if row.kind == "point")})
+    con.execute("DELETE FROM folded WHERE cluster = ? AND kind IN ?", [cluster, renewed])
     [[last]] = con.execute(
         "SELECT coalesce(max(number), 0) FROM folded WHERE cluster = ? AND kind = 'step'", [cluster]
     ).fetchall()
@@ -218,6 +229,14 @@ def _packed(kind: str, bodies: Sequence[bytes]) -> list[Row]:
 
 def _aged(con: DuckDBPyConnection, cluster: str) -> dict[int, Block]:
     return unpack_blocks(_parts(con, cluster, ("aged",)).get("aged", ()))
+
+
+def _former(con: DuckDBPyConnection, cluster: str) -> dict[int, Points]:
+    """Return the points that moved, by the time up to which they held."""
+    found: dict[int, list[bytes]] = {}
+    for row in _read(con, cluster, ("former",)):
+        found.setdefault(row.until, []).append(row.body)
+    return {until: unpack_points(parts) for until, parts in found.items()}
 
 
 def _steps(con: DuckDBPyConnection, cluster: str, last: int | None = None) -> dict[int, Step]:
