@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurestore.columnar import codes, distinct, micros
+from featurestore.compiled import compiled
 from featurestore.exposure.kernels import Codes, Ints
 
 
@@ -27,19 +28,9 @@ class NodeKernels:
 
     def at(self, node: Codes, time: Ints) -> Ints:
         """Return the kernel (n,) that each *node* (n,; -1: not known) ran at a *time* (n,); -1 where nobody said."""
-        found = np.full(len(node), -1, np.int64)
-        if not self.names or not len(node):
-            return found
-        # Both times ranked together: one search finds the last specification of the run's own node.
-        rank = np.unique(np.concatenate([self.since, time]), return_inverse=True)[1].reshape(-1)
-        width, s = len(rank) + 1, len(self.since)
-        row = (
-            np.searchsorted(self.node * width + rank[:s], node.astype(np.int64) * width + rank[s:], side="right") - 1
-        )
-        row = np.maximum(row, 0)
-        valid = (node >= 0) & (self.node[row] == node) & (self.since[row] <= time) & (time < self.until[row])
-        found[valid] = self.kernel[row[valid]]
-        return found
+        if not self.names:
+            return np.full(len(node), -1, np.int64)
+        return _at(node, time, self.node, self.since, self.until, self.kernel)
 
     def during(self, since: int, until: int) -> tuple[str, ...]:
         """Return all kernels that any node ran at any time from *since* to before *until*, sorted.
@@ -62,3 +53,21 @@ def read(specs: pa.Table, nodes: pa.Array) -> NodeKernels:
     return NodeKernels(
         tuple(names.to_pylist()), node[order], since[order], micros(specs["valid_to"])[order], kernel[order]
     )
+
+
+@compiled
+def _at(node: Codes, time: Ints, own: Ints, since: Ints, until: Ints, kernel: Ints) -> Ints:
+    """Return the *kernel* [s] of the last specification before each *time* [n] of a *node* [n], if it was valid then;
+    those of nodes *own* [s] in order of these, then of *since* [s]."""
+    found = np.full(len(node), -1, np.int64)
+    for row in range(len(node)):
+        low, high = 0, len(own)
+        while low < high:
+            middle = (low + high) // 2
+            if own[middle] < node[row] or (own[middle] == node[row] and since[middle] <= time[row]):
+                low = middle + 1
+            else:
+                high = middle
+        if low > 0 and own[low - 1] == node[row] and time[row] < until[low - 1]:
+            found[row] = kernel[low - 1]
+    return found

@@ -25,6 +25,10 @@ LAYOUT = 2
 #: Victims in one packed part at most.
 PART = 500
 
+#: How hard what is packed is compressed: sums of floats hardly can be. The usual level takes three times as long and
+#: saves 4 % more.
+_LEVEL = -5
+
 Blocks = Mapping[int, Block]
 Points = Mapping[int, Linearisation]
 
@@ -266,7 +270,8 @@ def _parts(column: pa.ChunkedArray) -> list[Any]:
 
 def _stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=_LEVEL))
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     found: bytes = sink.getvalue().to_pybytes()
     return found

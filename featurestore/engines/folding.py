@@ -6,7 +6,7 @@ ran beside, however much more was read: the same block comes out the same, bit f
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -16,11 +16,12 @@ import numpy as np
 from featurestore.designs import designs, expose, taken
 from featurestore.engines.candidate import Options
 from featurestore.exposure.kernels import Ints
-from featurestore.exposure.sweep import OPEN, group
+from featurestore.exposure.parts import Exposed
+from featurestore.exposure.sweep import OPEN, Exposure, group
 from featurestore.interference.blocks import Block, Linearisation
 from featurestore.interference.evidence import Bools, VictimDesign
 from featurestore.interference.fold import fold
-from featurestore.interference.reduction import LEAST_OVERLAP, reduce
+from featurestore.interference.reduction import LEAST_OVERLAP, reduce, strangers
 from featurestore.runs import Runs
 from featurestore.states import Step
 
@@ -32,6 +33,7 @@ DAY = 24 * HOUR
 MOST = 50_000
 
 T = TypeVar("T")
+Given = TypeVar("Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +78,61 @@ def members(runs: Runs, since: int, until: int) -> Bools:
     return found
 
 
+def blocks(
+    runs: Runs,
+    cuts: Sequence[tuple[int, int]],
+    points: Mapping[int, Linearisation],
+    options: Options,
+    exposure: Exposure | None = None,
+) -> Iterator[Reduced]:
+    """Yield the `block` from each time to another of *cuts*, in order, as many at once as there are threads.
+
+    Where there are fewer than threads, the others reduce victims. *exposure* is that of all *runs*, if it is known.
+    """
+    beside = max(1, min(options.threads, len(cuts)))
+    each = replace(options, threads=max(1, options.threads // beside))
+    known = None if exposure is None else Exposed.of(exposure, len(runs))
+    return in_turn(lambda cut: block(runs, *cut, points, each, known), iter(cuts), beside)
+
+
 def block(
     runs: Runs,
     since: int,
     until: int,
     points: Mapping[int, Linearisation],
     options: Options,
+    known: Exposed | None = None,
 ) -> Reduced:
-    """Reduce the runs that ended from *since* to *until*.
+    """Reduce the runs that ended from *since* to *until*; *known* is the exposure of all runs, else it is swept.
 
     Where a victim had several versions in it, each is reduced by itself, and what they say folded (`fold.fold`). A
     block that has ended tells which kernels the nodes of the cluster ran in it.
     """
-    own = members(runs, since, until)
+    # Evidence is of runs of a day at most; what runs for longer is a co-runner for so long as one can rely on.
+    low, high = np.searchsorted(runs.start, [since - DAY, until])
+    evidence, start, end = runs.evidence[low:high], runs.start[low:high], runs.end[low:high]
+    own = evidence & (end >= since) & (end < until)
     rows = int(own.sum())
     if rows == 0:
         return Reduced(Step(since, until, 0.0, {}))
-    first = int(runs.start[own].min())
-    # Evidence is of runs of a day at most; what runs for longer is a co-runner for so long as one can rely on.
-    near = np.flatnonzero((runs.start >= since - DAY) & (runs.start < until) & (runs.end >= first))
-    part = replace(runs.take(near), evidence=own[near])
+    first = int(start[own].min())
+    near = np.flatnonzero(end >= first)
+    part = replace(runs.take(low + near), evidence=own[near])
+    if known is None or np.any(runs.end[:low] >= first):
+        exposure = Exposed.of(expose(part), len(part)).alone(np.arange(len(part)), part.evidence)
+    else:
+        exposure = known.alone(low + near, part.evidence)
     members_of = _members(part)
     ran = part.kernels.at(part.node, part.start) if part.kernels.names else None
     strange = pointless = 0
 
     def wanted() -> Iterator[VictimDesign]:
         nonlocal strange, pointless
-        for design in designs(part, expose(part), LEAST_OVERLAP, every=False):
+        for design in designs(part, exposure, LEAST_OVERLAP, every=False):
             if design.victim not in points:
                 pointless += len(design.execution)
                 continue
-            strange += int(np.sum(~np.isin(design.node_type, points[design.victim].types)))
+            strange += strangers(design.node_type, points[design.victim].types)
             yield design
 
     def one(design: VictimDesign) -> tuple[int, Block]:
@@ -123,12 +149,16 @@ def block(
     return Reduced(Step(since, until, float(rows), found, running), strange, pointless)
 
 
-def in_turn(work: Callable[[VictimDesign], T], given: Iterator[VictimDesign], threads: int) -> Iterator[T]:
-    """Yield what *work* makes of each design, in order; only as many exist at once as are worked on."""
+def in_turn(work: Callable[[Given], T], given: Iterator[Given], threads: int) -> Iterator[T]:
+    """Yield what *work* makes of each one *given*, in order; only as many exist at once as are worked on, and one
+    more for the thread that is ready first."""
+    if threads == 1:
+        yield from map(work, given)
+        return
     waiting: deque[Future[T]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        for design in given:
-            waiting.append(pool.submit(work, design))
+        for each in given:
+            waiting.append(pool.submit(work, each))
             if len(waiting) > threads:
                 yield waiting.popleft().result()
         while waiting:
@@ -144,7 +174,10 @@ def _members(runs: Runs) -> Callable[[int], Ints]:
 
 def _by_version(design: VictimDesign, version: Ints) -> Iterator[tuple[int, Ints, VictimDesign]]:
     """Yield each version of the victim, its rows and its evidence by itself; the version that ran last comes last."""
+    if np.all(version == version[0]):
+        yield int(version[0]), np.arange(len(version)), replace(design, version=None)
+        return
     present, last = np.unique(version[::-1], return_index=True)
     for code in present[np.argsort(-last)].tolist():
         rows = np.flatnonzero(version == code)
-        yield code, rows, replace(taken(design, rows) if len(present) > 1 else design, version=None)
+        yield code, rows, replace(taken(design, rows), version=None)

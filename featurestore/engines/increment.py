@@ -7,7 +7,7 @@ so of few victims, days to come are reduced at the points to which these moved: 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -30,7 +30,7 @@ from featurestore.engines.candidate import (
     outside,
     prepare,
 )
-from featurestore.engines.folding import HOUR, MOST, Reduced, block, edges, members
+from featurestore.engines.folding import HOUR, MOST, Reduced, blocks, edges, members
 from featurestore.exposure.kernels import Codes, Ints
 from featurestore.exposure.sweep import OPEN
 from featurestore.interference import solution
@@ -86,13 +86,12 @@ def advance(
     news = seen != carried.metrics["seen"]
     with threadpool_limits(1, "blas"):
         days, current = list[Reduced](), state.current
-        for cut in closing:  # of many days' sums only one day's exist at once
-            day = _day(ready, cut, inputs, options, state)
+        for day in _days(ready, closing, inputs, options, state):  # of many days' sums only a few days' exist at once
             current = folded(current, [day.step], options.memory)
             days.append(replace(day, step=replace(day.step, blocks=Packed.of(day.step.blocks))))
         done = [day.step for day in days]
         if news and not passing:
-            days += [_day(ready, cut, inputs, options, state) for cut in cuts[len(closing) :]]
+            days += _days(ready, cuts[len(closing) :], inputs, options, state)
         if passing:
             rows = round(state.head.rows + sum(day.step.rows for day in days))
             fits = [
@@ -128,10 +127,11 @@ def advance(
     return replace(found, changed=changed, state=_advanced(state, done, current, runs, settled) if done else None)
 
 
-def _day(ready: Prepared, cut: tuple[int, int], inputs: Inputs, options: Options, state: State) -> Reduced:
-    since, until = cut
-    last = until if until < inputs.until else OPEN
-    return block(ready.runs, since, last, state.points, options)
+def _days(
+    ready: Prepared, cuts: Sequence[tuple[int, int]], inputs: Inputs, options: Options, state: State
+) -> Iterator[Reduced]:
+    open_ended = [(since, until if until < inputs.until else OPEN) for since, until in cuts]
+    return blocks(ready.runs, open_ended, state.points, options)
 
 
 def _fit(victim: int, states: Blocks, state: State, functions: int, options: Options) -> Told:

@@ -17,7 +17,7 @@ from featurestore.designs import designs, expose
 from featurestore.engines.beginning import points_of, renewed
 from featurestore.engines.candidate import Inputs, Learned, Options, Prepared, prepare
 from featurestore.engines.concluding import Found, conclude
-from featurestore.engines.folding import block, edges, in_turn
+from featurestore.engines.folding import blocks, edges, in_turn
 from featurestore.engines.past import recall
 from featurestore.exposure.sweep import OPEN, Exposure
 from featurestore.interference.blocks import Linearisation
@@ -50,11 +50,10 @@ def learn(
         fits = _fitted(ready, exposure, options, progress)
         company, exposures = answers.company(runs, exposure), len(exposure.values)
         compared = details.compared(ready.runs, exposure, fits)
-        del exposure
         seen = ready.runs.evidence
         found = Found(
             fits=fits,
-            days=_days(ready.runs, past.since, inputs.until, points_of(fits, past), options),
+            days=_days(ready.runs, exposure, past.since, inputs.until, points_of(fits, past), options),
             several=renewed(ready.runs),
             measured=measured,
             known=unmeasured.facts(runs, inputs.activations),
@@ -90,8 +89,9 @@ def _fitted(
 
 
 def _days(
-    runs: Runs, since: int, until: int, points: Mapping[int, Linearisation], options: Options
+    runs: Runs, exposure: Exposure, since: int, until: int, points: Mapping[int, Linearisation], options: Options
 ) -> Iterator[Step]:
-    """Yield the days of *runs* from *since* on, reduced one after the other; the last has no end."""
-    for first, last in pairwise(edges(runs.end[runs.evidence], since, until, options.most)):
-        yield block(runs, first, last if last < until else OPEN, points, options).step
+    """Yield the days of *runs* from *since* on, in order, reduced; the last has no end."""
+    cuts = pairwise(edges(runs.end[runs.evidence], since, until, options.most))
+    days = blocks(runs, [(first, last if last < until else OPEN) for first, last in cuts], points, options, exposure)
+    return (day.step for day in days)

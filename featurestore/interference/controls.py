@@ -42,6 +42,8 @@ _SD = {
     layout.CLUSTER: TIME_SD,
     layout.BESIDE: PLACEBO_SD,
 }
+#: Precision of what is not penalised, where something must be said.
+_FREE = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,17 @@ def _known(values: Floats | None, rows: Ints) -> Floats | None:
     return filled - filled.mean() if np.ptp(filled) > 1e-9 else None
 
 
+def series(design: VictimDesign, rows: Ints) -> dict[str, Floats]:
+    """Return by its name each control [r] of *rows* that stands as it is: what of the pod's pressure is known."""
+    given = (("CPU throttling", design.throttled), ("memory pressure", design.pressure))
+    return {name: found for name, values in given if (found := _known(values, rows)) is not None}
+
+
+def precisions() -> Floats:
+    """Return the precision beforehand of a coefficient of each of the groups; hardly any where it is free."""
+    return np.array([1.0 / _SD[kind] ** 2 if kind in _SD else _FREE for kind in range(layout.GROUPS)])
+
+
 def build(
     design: VictimDesign, rows: Ints, load: Floats, columns: Ints, concurrency: Concurrency | None, options: Options
 ) -> Controls:
@@ -89,11 +102,7 @@ def build(
     """
     start, end, node = design.start[rows], design.end[rows], design.node[rows]
     n = len(rows)
-    series = {
-        name: values
-        for name, given in (("CPU throttling", design.throttled), ("memory pressure", design.pressure))
-        if (values := _known(given, rows)) is not None
-    }
+    known = series(design, rows)
     around, everywhere = design.around, np.zeros(0)
     if around is not None:
         everywhere = around.everywhere[rows]
@@ -106,7 +115,7 @@ def build(
             design.node_type[rows],
             design.cold[rows],
             np.zeros(0, np.int64) if design.version is None else design.version[rows],
-            np.stack(list(series.values()), axis=1) if series else np.zeros((n, 0)),
+            np.stack(list(known.values()), axis=1) if known else np.zeros((n, 0)),
             load,
             np.ascontiguousarray(everywhere),
         ),
@@ -123,7 +132,7 @@ def build(
     layout.centred(dense, sizes[layout.SERIES])
     names, group, sd = list[str](), list[int](), [np.inf]
     for kind, size in enumerate(sizes):
-        names += series if kind == layout.SERIES else [_NAMES[kind]] * size
+        names += known if kind == layout.SERIES else [_NAMES[kind]] * size
         penalised = size and kind not in layout.FIXED
         sd += [_SD[kind]] if penalised else []
         group += [len(sd) - 1 if penalised else 0] * size

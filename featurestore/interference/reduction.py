@@ -9,23 +9,71 @@ would pull it towards nothing, and what is left of it would go to whoever ran be
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from featurestore.compiled import compiled
 from featurestore.interference import controls
-from featurestore.interference.blocks import Block, Linearisation, valued
-from featurestore.interference.cholesky import inverted
-from featurestore.interference.concurrency import Concurrency
-from featurestore.interference.control_columns import ranked
-from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign
-from featurestore.interference.normal import Columns, along, crossed, joined, pulled, square, width
+from featurestore.interference.block_equations import LEVEL_SD, equations
+from featurestore.interference.blocks import NO_CODES, Block, Linearisation
+from featurestore.interference.concurrency import Concurrency, mean
+from featurestore.interference.control_columns import BESIDE, SERIES, TYPE, Runs, centred, copied, laid_out, ranked
+from featurestore.interference.controls import HALF_MILLISECOND
+from featurestore.interference.evidence import Around, Bools, Floats, Ints, Options, VictimDesign
 
-#: Standard deviation of a block's own level: wide, since load and inputs change over a day. A tight one would read
-#: what differs between days as slowdowns.
-_LEVEL_SD = 0.3
 #: Functions that a block met for less than this have no column in it: they are counted, and teach nothing.
 LEAST_OVERLAP = 0.5
+
+
+class _Day(NamedTuple):
+    """The runs [n] of a design with their exposures as sparse rows; *version* [n], or [0] where there is one."""
+
+    execution: Floats
+    start: Floats
+    node: Ints
+    node_type: Ints
+    cold: Bools
+    version: Ints
+    indptr: Ints
+    indices: Ints
+    values: Floats
+
+
+class _Around(NamedTuple):
+    """An `evidence.Around`, its arrays empty where nothing is known of the cluster."""
+
+    everywhere: Floats
+    columns: Ints
+    beside: Floats
+
+
+class _Point(NamedTuple):
+    """The arrays of a `blocks.Linearisation`."""
+
+    types: Ints
+    base: Floats
+    columns: Ints
+    slowdown: Floats
+    crowd: Floats
+
+
+class _Reduced(NamedTuple):
+    """What a `Block` says, by the names that it has there; *there* [q] tells which kernels any of the *rows* ran
+    under, and *under* [q] the share of their information of each."""
+
+    met: Ints
+    overlaps: Floats
+    activations: Floats
+    types: Ints
+    columns: Ints
+    gram: Floats
+    pull: Floats
+    rows: int
+    gap: float
+    weight: float
+    there: Bools
+    under: Floats
 
 
 def reduce(
@@ -43,63 +91,170 @@ def reduce(
     names, and the code [n] of the one that each row ran under, -1 where not known.
     """
     options = options or Options()
-    rows = np.flatnonzero(np.isfinite(day.execution) & (day.execution >= 0) & np.isin(day.node_type, point.types))
-    beside, place = ranked(day.indices)
-    effective = np.bincount(place, weights=day.values, minlength=len(beside)).astype(np.float64)
-    runs = np.bincount(place[day.values > 0], minlength=len(beside))
-    met = np.flatnonzero(runs > 0)
-    counted = Block(
-        met=beside[met].astype(np.int64),
-        overlaps=effective[met],
-        activations=runs[met].astype(np.float64),
-        version=version,
-    )
-    if len(rows) == 0:
-        return counted
-    chosen = np.flatnonzero(effective >= LEAST_OVERLAP)
-    if len(chosen) > options.max_columns:
-        chosen = np.sort(chosen[np.argsort(-effective[chosen], kind="stable")[: options.max_columns]])
-    columns = beside[chosen].astype(np.int64)
-    at = np.full(len(beside), -1)
-    at[chosen] = np.arange(len(chosen))
-    load, indptr, own, values = _exposures(rows, day.indptr, at[place], day.values)
-    known = controls.build(day, rows, load, columns, concurrency, options)
-    kept = len(known.group) - len(known.placebo)
-    types, place = ranked(day.node_type[rows])
-    base = point.base[np.searchsorted(point.types, types)][place]
-    cold = day.cold[rows]
-    gram, pull, residual, weight, squares = _equations(
-        (indptr, own, values),
-        valued(point.columns, point.slowdown, columns, 0.0),
-        options.stretch,
-        base,
-        np.log(np.maximum(day.execution[rows], controls.HALF_MILLISECOND)) - controls.crowded(known, point.crowd),
-        cold,
-        known.columns,
-        (len(types), kept),
-        _passing(known, kept),
+    around = day.around if day.around is not None else _looked_up(day, concurrency)
+    rows = _taking_part(day.execution, day.node_type, point.types)
+    series = controls.series(day, rows)
+    names, ran_under = ran or ((), NO_CODES)
+    found = _reduced(
+        _Day(
+            day.execution,
+            day.start,
+            day.node,
+            day.node_type,
+            day.cold,
+            NO_CODES if day.version is None else day.version,
+            day.indptr,
+            day.indices,
+            day.values,
+        ),
+        rows,
+        _Around(np.zeros(0), NO_CODES, np.zeros((0, 0)))
+        if around is None
+        else _Around(around.everywhere, around.columns, around.beside),
+        np.stack(list(series.values()), axis=1) if series else np.zeros((len(rows), 0)),
+        _Point(point.types, point.base, point.columns, point.slowdown, point.crowd),
+        (ran_under, len(names)),
         (options.huber * point.noise, point.noise),
+        (options.stretch, options.max_columns, options.blocks),
+        controls.precisions(),
     )
-    m = len(columns)
-    at = np.concatenate([np.arange(len(types) + m), len(types) + m + np.searchsorted(columns, known.placebo)])
-    whole, pulled = np.zeros((len(types) + 2 * m,) * 2), np.zeros(len(types) + 2 * m)
-    whole[np.ix_(at, at)] = (gram + gram.T) / 2
-    pulled[at] = pull
-    plain = ~cold if not cold.all() else cold
-    reduced = replace(
-        counted,
-        types=types.astype(np.int64),
-        columns=columns.astype(np.int64),
-        gram=whole,
-        pull=pulled,
-        rows=float(len(rows)),
-        gap=float(weight[plain] @ residual[plain]),
-        weight=float(weight[plain].sum()),
+    kernels = sorted((names[code], code) for code in np.flatnonzero(found.there).tolist())
+    block = Block(
+        types=found.types,
+        columns=found.columns,
+        gram=found.gram,
+        pull=found.pull,
+        rows=float(found.rows),
+        met=found.met,
+        overlaps=found.overlaps,
+        activations=found.activations,
+        version=version,
+        gap=found.gap,
+        weight=found.weight,
+        kernels=tuple(name for name, _ in kernels),
     )
-    if ran is None:
-        return reduced
-    kernels, shares = _shares(*ran, rows, weight * squares)
-    return replace(reduced, kernels=kernels, under=shares * reduced.information)
+    return replace(block, under=found.under[[code for _, code in kernels]] * block.information) if kernels else block
+
+
+def _looked_up(day: VictimDesign, concurrency: Concurrency | None) -> Around | None:
+    """Return what ran in the whole cluster around each run, of all functions that any of them met."""
+    if concurrency is None:
+        return None
+    columns = np.unique(day.indices)
+    everywhere = mean(concurrency, np.array([concurrency.functions]), day.start, day.end)[:, 0]
+    return Around(everywhere, columns, mean(concurrency, columns, day.start, day.end))
+
+
+@compiled
+def strangers(node_type: Ints, types: Ints) -> int:
+    """Return how many rows [n] are of a *node_type* [n] that is none of *types* (ascending)."""
+    found = 0
+    for kind in node_type:
+        at = np.searchsorted(types, kind)
+        found += at == len(types) or types[at] != kind
+    return found
+
+
+@compiled
+def _taking_part(execution: Floats, node_type: Ints, types: Ints) -> Ints:
+    """Return the rows [r] of known times on node *types* (ascending) that the point knows."""
+    found = np.empty(len(execution), np.int64)
+    r = 0
+    for row in range(len(execution)):
+        if np.isfinite(execution[row]) and execution[row] >= 0:
+            at = np.searchsorted(types, node_type[row])
+            if at < len(types) and types[at] == node_type[row]:
+                found[r] = row
+                r += 1
+    return found[:r].copy()
+
+
+@compiled
+def _reduced(
+    day: _Day,
+    rows: Ints,
+    around: _Around,
+    series: Floats,
+    point: _Point,
+    ran: tuple[Ints, int],
+    huber_noise: tuple[float, float],
+    chosen: tuple[bool, int, int],
+    precisions: Floats,
+) -> _Reduced:
+    """Reduce the *rows* [r]; *series* [r, s] are controls that stand as they are, *chosen* the options stretch,
+    max_columns and blocks, *precisions* those of `controls.precisions`."""
+    stretch, most, blocks = chosen
+    beside, place = ranked(day.indices)
+    effective, runs = np.zeros(len(beside)), np.zeros(len(beside))
+    for k in range(len(place)):
+        effective[place[k]] += day.values[k]
+        runs[place[k]] += day.values[k] > 0
+    met = np.flatnonzero(runs > 0)
+    counted = beside[met], effective[met], runs[met]
+    there, under = np.zeros(ran[1], np.bool_), np.zeros(ran[1])
+    if len(rows) == 0:
+        codes = np.zeros(0, np.int64)
+        nothing = np.zeros(0)
+        return _Reduced(*counted, codes, codes.copy(), np.zeros((0, 0)), nothing, 0, 0.0, 0.0, there[:0], under)
+    own = np.flatnonzero(effective >= LEAST_OVERLAP)
+    if len(own) > most:
+        own = np.sort(own[np.argsort(-effective[own], kind="mergesort")[:most]])
+    columns, m = beside[own], len(own)
+    at = np.full(len(beside), -1)
+    at[own] = np.arange(m)
+    load, indptr, indices, values = _exposures(rows, day.indptr, at[place], day.values)
+    everywhere = around.everywhere[rows] if len(around.everywhere) else np.zeros(0)
+    cold = day.cold[rows]
+    version = day.version[rows] if len(day.version) else day.version
+    laid = laid_out(
+        Runs(day.start[rows], day.node[rows], day.node_type[rows], cold, version, series, load, everywhere), blocks, m
+    )
+    dense, sizes = laid.columns.dense, laid.sizes
+    if sizes[BESIDE]:
+        copied(dense, dense.shape[1] - m, around.beside, rows, np.searchsorted(around.columns, columns))
+    centred(dense, sizes[SERIES])
+    kinds, kept = sizes[TYPE], sizes.sum() - sizes[BESIDE]
+    y, base = np.empty(len(rows)), np.empty(len(rows))
+    for r in range(len(rows)):
+        y[r] = np.log(max(day.execution[rows[r]], HALF_MILLISECOND))
+        if len(everywhere):
+            y[r] -= point.crowd[0] * everywhere[r] + point.crowd[1] * np.sqrt(everywhere[r]) - point.crowd[2]
+        base[r] = point.base[np.searchsorted(point.types, day.node_type[rows[r]])]
+    believed = np.zeros(m)
+    for column in range(m):
+        k = np.searchsorted(point.columns, columns[column])
+        if k < len(point.columns) and point.columns[k] == columns[column]:
+            believed[column] = point.slowdown[k]
+    penalty = np.empty(1 + kept - kinds)
+    penalty[0] = LEVEL_SD**-2.0
+    p = 1
+    for group in range(TYPE + 1, BESIDE):
+        penalty[p : p + sizes[group]] = precisions[group]
+        p += sizes[group]
+    gram, pull, residual, weight, squares = equations(
+        (indptr, indices, values), believed, stretch, base, y, cold, laid.columns, (kinds, kept), penalty, huber_noise
+    )
+    size, k = kinds + 2 * m, len(pull)
+    whole, pulled_whole = np.zeros((size, size)), np.zeros(size)
+    for row in range(k):  # the placebos are those of all columns, or none
+        pulled_whole[row] = pull[row]
+        for other in range(k):
+            whole[row, other] = (gram[row, other] + gram[other, row]) / 2
+    warm = len(rows) - cold.sum()
+    gap = heavy = total = 0.0
+    for r in range(len(rows)):
+        if not cold[r] or warm == 0:
+            gap += weight[r] * residual[r]
+            heavy += weight[r]
+        told = weight[r] * squares[r]
+        total += told
+        code = ran[0][rows[r]] if len(ran[0]) else -1
+        if code >= 0:
+            there[code] = True
+            under[code] += told
+    return _Reduced(
+        *counted, laid.types, columns, whole, pulled_whole, len(rows), gap, heavy, there, under / max(total, 1e-300)
+    )
 
 
 @compiled
@@ -121,105 +276,3 @@ def _exposures(rows: Ints, indptr: Ints, column: Ints, values: Floats) -> tuple[
                 at += 1
         starts[row + 1] = at
     return load, starts, indices, kept
-
-
-def _shares(names: Sequence[str], code: Ints, rows: Ints, information: Floats) -> tuple[tuple[str, ...], Floats]:
-    """Return the kernels [q] that the *rows* [r] ran under, ascending, and the share of their *information* [r] of
-    each."""
-    own = code[rows]
-    kernels = sorted({(names[each], each) for each in np.unique(own[own >= 0]).tolist()})
-    total = max(float(information.sum()), 1e-300)
-    shares = np.array([information[own == each].sum() / total for _, each in kernels], np.float64)
-    return tuple(name for name, _ in kernels), shares
-
-
-@compiled
-def _equations(
-    exposure: tuple[Ints, Ints, Floats],
-    believed: Floats,
-    stretch: bool,
-    base: Floats,
-    y: Floats,
-    cold: Bools,
-    controls: Columns,
-    kinds_kept: tuple[int, int],
-    penalty: Floats,
-    huber_noise: tuple[float, float],
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return gram [k, k] and pull [k] over [types, slowdowns, placebos], all else integrated out, and of each row the
-    residual, the weight, and the sum of its squared slopes.
-
-    *exposure* are sparse rows (indptr, indices, values) over the m functions *believed* [m]. Of
-    the *controls* [n, q] those of the types come first, then those of the day, from the second of *kinds_kept* on the
-    placebos.
-    """
-    indptr, indices, exposed = exposure
-    n, m, q = len(y), len(believed), width(controls)
-    kinds, kept = kinds_kept
-    k, passing = kinds + m + q - kept, 1 + kept - kinds
-    slope = np.empty(len(exposed))
-    residual, target, squares = np.empty(n), np.empty(n), np.zeros(n)
-    for row in range(n):
-        total = 1.0
-        for at in range(indptr[row], indptr[row + 1]):
-            own, slowdown = exposed[at], believed[indices[at]]
-            by = 1.0 + slowdown * max(0.0, 1.0 - own) if stretch else 1.0
-            total += own * slowdown / by
-            slope[at] = own / by / by
-        residual[row] = y[row] - base[row] - np.log(total)
-        target[row] = residual[row] + base[row]
-        for at in range(indptr[row], indptr[row + 1]):
-            slope[at] /= total
-            target[row] += slope[at] * believed[indices[at]]
-            squares[row] += slope[at] ** 2
-    weight = _weights(residual, cold, huber_noise[0]) / huber_noise[1] ** 2
-    leaned = weight * target
-    cross, inner = crossed(controls, indptr, indices, slope, weight, m)
-    known = joined(square(controls, np.arange(n), weight), cross, inner, controls)
-    sums, whole = along(controls, weight), along(controls, leaned)
-    product, pull = np.empty((k + passing, k + passing)), np.empty(k + passing)
-    # Where the control columns stand: types, then, after the slowdowns, placebos, the day's level, its own columns.
-    to = np.empty(q, np.int64)
-    for at in range(q):
-        to[at] = at if at < kinds else (k + 1 + at - kinds if at < kept else kinds + m + at - kept)
-    for at in range(q):
-        pull[to[at]] = whole[at]
-        product[k, to[at]] = product[to[at], k] = sums[at]
-        for other in range(q):
-            product[to[at], to[other]] = known[at, other]
-        for b in range(m):
-            product[kinds + b, to[at]] = product[to[at], kinds + b] = known[q + b, at]
-    product[kinds : kinds + m, kinds : kinds + m] = known[q:, q:]
-    level = pulled(indptr, indices, slope, weight, m)
-    product[k, kinds : kinds + m] = level
-    product[kinds : kinds + m, k] = level
-    product[k, k] = weight.sum()
-    pull[kinds : kinds + m] = pulled(indptr, indices, slope, leaned, m)
-    pull[k] = leaned.sum()
-    factor, _ = inverted(np.ascontiguousarray(product[k:, k:]), penalty)
-    half = np.ascontiguousarray(product[:k, k:]) @ factor
-    gram = product[:k, :k] - half @ half.T
-    return gram, pull[:k] - half @ (np.ascontiguousarray(factor.T) @ pull[k:]), residual, weight, squares
-
-
-@compiled
-def _weights(residual: Floats, cold: Bools, limit: float) -> Floats:
-    """Return Huber's weights [n] of residuals about the medians of cold and of warm runs: a block has its own level,
-    and so have cold starts."""
-    middle = np.zeros(2)
-    for kind in range(2):
-        own = residual[cold == (kind == 1)]
-        if len(own):
-            middle[kind] = np.median(own)
-    found = np.empty(len(residual))
-    for row in range(len(residual)):
-        centred = residual[row] - middle[1 if cold[row] else 0]
-        found[row] = min(1.0, limit / max(abs(centred), 1e-300))
-    return found
-
-
-def _passing(known: controls.Controls, kept: int) -> Floats:
-    """Return the penalties of what belongs to the day alone: its level, and all controls but types and placebos."""
-    group = known.group[len(known.types) : kept]
-    precision = np.where(group == 0, 1e-2, 1.0 / np.square(np.minimum(known.sd[group], 1e3)))
-    return np.append(_LEVEL_SD**-2.0, precision)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from featurestore.compiled import compiled
 from featurestore.interference.blocks import NO_CODES, Block, Linearisation, beforehand, valued
-from featurestore.interference.evidence import SURE, Bools, Floats, Options, Told, VictimFit, told
-from featurestore.interference.gaussian import inverse
+from featurestore.interference.cholesky import inverted, solved, squared
+from featurestore.interference.evidence import SURE, Bools, Floats, Ints, Options, Told, VictimFit, told
 
 
 def linearise(fit: VictimFit | Told) -> Linearisation:
@@ -35,7 +36,7 @@ def corrected(state: Block, fit: VictimFit | Told, point: Linearisation) -> tupl
     """
     own = told(fit)
     kinds, m = len(state.types), len(state.columns)
-    covariance, theta = _posterior(state)
+    theta, variance = _posterior(state)
     wanted = theta.copy()
     base = np.array([own.base.get(int(kind), np.nan) for kind in state.types])
     slowdown, placebo, se = (
@@ -48,9 +49,9 @@ def corrected(state: Block, fit: VictimFit | Told, point: Linearisation) -> tupl
         types=state.types,
         columns=state.columns,
         gram=np.zeros_like(state.gram),
-        pull=(state.gram + np.diag(beforehand(len(state.types), len(state.columns)))) @ (wanted - theta),
+        pull=state.gram @ (wanted - theta) + beforehand(kinds, m) * (wanted - theta),
     )
-    deviation = np.sqrt(np.maximum(np.diag(covariance)[kinds : kinds + m], 1e-300))
+    deviation = np.sqrt(np.maximum(variance[kinds : kinds + m], 1e-300))
     ratio = valued(state.columns, se / deviation, point.columns, np.nan)
     known = np.isfinite(ratio)
     usual = float(np.clip(np.median(ratio[known]), 0.5, 3.0)) if known.any() else 1.0
@@ -82,17 +83,17 @@ def solve(state: Block, point: Linearisation, functions: int, options: Options |
     """
     options = options or Options()
     kinds, m = len(state.types), len(state.columns)
-    covariance, theta = _posterior(state)
+    theta, variance = _posterior(state)
     widening = valued(point.columns, point.widening, state.columns, point.usual)
     slowdown = np.maximum(theta[kinds : kinds + m], -0.5)
-    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    deviation = np.sqrt(variance)
     se = deviation[kinds : kinds + m] * widening
     enough = valued(state.met, state.overlaps, state.columns, 0.0) >= options.column_overlaps
     sure = enough & (se < SURE * options.prior_sd)
     shown = np.diag(state.gram)[kinds + m :] > 0
     own = np.flatnonzero(enough)
     growth = (1.0 + slowdown[own]) / widening[own]
-    precision = inverse(covariance[np.ix_(kinds + own, kinds + own)])
+    precision = _marginal(state.gram, beforehand(kinds, m), kinds + own)
     runs = np.round(state.activations)
     counted = (state.overlaps > 0) | (runs > 0)
     met = np.union1d(state.met[counted], state.columns[enough | sure | shown])
@@ -152,6 +153,30 @@ def moved(found: VictimFit | Told, point: Linearisation, options: Options | None
 
 
 def _posterior(state: Block) -> tuple[Floats, Floats]:
-    covariance = inverse(state.gram + np.diag(beforehand(len(state.types), len(state.columns))))
-    theta: Floats = covariance @ state.pull
-    return covariance, theta
+    """Return the means [p] of the coefficients and their variances [p]."""
+    factor, _ = inverted(np.ascontiguousarray(state.gram), beforehand(len(state.types), len(state.columns)))
+    return solved(factor, state.pull), squared(factor)
+
+
+@compiled
+def _marginal(gram: Floats, belief: Floats, own: Ints) -> Floats:
+    """Return the precision of *own* [k] of the coefficients, the others integrated out; *belief* [p] is added to the
+    diagonal of *gram* [p, p]."""
+    p, k = len(belief), len(own)
+    chosen = np.zeros(p, np.bool_)
+    chosen[own] = True
+    others = np.flatnonzero(~chosen)
+    found, cross, rest = np.empty((k, k)), np.empty((k, p - k)), np.empty((p - k, p - k))
+    for row in range(k):
+        for other in range(k):
+            found[row, other] = gram[own[row], own[other]]
+        found[row, row] += belief[own[row]]
+        for other in range(p - k):
+            cross[row, other] = gram[own[row], others[other]]
+    for row in range(p - k):
+        for other in range(p - k):
+            rest[row, other] = gram[others[row], others[other]]
+    factor, _ = inverted(rest, belief[others])
+    half = cross @ factor
+    found -= half @ half.T
+    return found

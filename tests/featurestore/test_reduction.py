@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from featurestore.interference.block_equations import equations
 from featurestore.interference.normal import Columns
-from featurestore.interference.reduction import _equations
 
 N, M, KINDS, PLACEBOS, PASSING = 90, 4, 2, 3, 5
 
@@ -21,7 +21,7 @@ def test_the_equations_are_those_of_a_dense_regression_with_the_days_own_columns
 
     sparse = csr_matrix(exposure)
     rows = (sparse.indptr.astype(np.int64), sparse.indices.astype(np.int64), sparse.data)
-    gram, pull, residual, weight, squares = _equations(
+    gram, pull, residual, weight, squares = equations(
         rows, believed, True, base, y, cold, values, (KINDS, KINDS + PASSING - 1), penalty, (1.2, 0.8)
     )
 

@@ -1,0 +1,48 @@
+"""What a state says is the posterior of a dense Gaussian: means, errors, and the precision of some of it."""
+
+import numpy as np
+
+from featurestore.interference.blocks import Block, Linearisation
+from featurestore.interference.evidence import Options
+from featurestore.interference.solution import corrected, solve
+
+KINDS, M = 2, 4
+
+
+def test_a_state_is_solved_as_the_inverse_of_its_gram():
+    draw = np.random.default_rng(11)
+    size = KINDS + 2 * M
+    root = draw.normal(size=(40, size)) * 20
+    pull = root.T @ draw.normal(0.2, 1, 40)
+    columns = np.array([3, 5, 8, 9])
+    overlaps = np.array([50.0, 0.9, 40.0, 7.0])  # the second rarely met: its column is integrated out
+    state = Block(
+        types=np.arange(KINDS), columns=columns, gram=root.T @ root, pull=pull, rows=40.0,
+        met=columns, overlaps=overlaps, activations=np.ceil(overlaps),
+    )  # fmt: skip
+    widening = np.array([1.5, 1.0, 2.0, 1.0])
+    point = Linearisation(1, np.arange(KINDS), np.zeros(KINDS), columns, np.zeros(M), widening, 0.3)
+
+    belief = np.diag([1e-2] * KINDS + [Options().prior_sd ** -2] * M + [0.007**-2] * M)
+    covariance = np.linalg.inv(root.T @ root + belief)
+    theta = covariance @ pull
+    found = solve(state, point, 20)
+    slowdown = np.maximum(theta[KINDS : KINDS + M], -0.5)
+    enough = np.array([True, False, True, True])
+    np.testing.assert_array_equal(found.met, columns)
+    np.testing.assert_allclose(found.slowdown[enough], slowdown[enough], rtol=1e-8)
+    errors = np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(found.se[enough], (errors[KINDS : KINDS + M] * widening)[enough], rtol=1e-8)
+    np.testing.assert_allclose(found.placebo, theta[KINDS + M :], rtol=1e-8)
+    np.testing.assert_allclose(found.placebo_se, errors[KINDS + M :], rtol=1e-8)
+    at = KINDS + np.flatnonzero(enough)
+    growth = (1 + slowdown[enough]) / widening[enough]
+    np.testing.assert_allclose(
+        found.precision, np.linalg.inv(covariance[np.ix_(at, at)]) * np.outer(growth, growth), rtol=1e-7
+    )
+
+    more, _ = corrected(state, found, point)  # what it says itself needs no correction, but where it was cut off
+    moved = np.linalg.solve(root.T @ root + belief, pull + more.pull) - theta
+    wanted = np.zeros(size)
+    wanted[KINDS : KINDS + M] = np.where(enough, slowdown - theta[KINDS : KINDS + M], 0)
+    np.testing.assert_allclose(moved, wanted, atol=1e-9)
