@@ -7,9 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurestore import company as runs_company
 from featurestore import profiles
 from featurestore.columnar import TEXT, TIME, codes, combinations, micros, named
+from featurestore.company import SHARE, Numbers, numbers
+from featurestore.compiled import compiled
 from featurestore.exposure.kernels import Codes, Floats, Ints
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference.decision import UNKNOWN, PairTable
@@ -74,9 +75,8 @@ def company(runs: Runs, exposure: Exposure) -> pa.Table:
 
     Node "" is the whole type. Companies met fewer than `MET` times say nothing; of all others the most met are kept.
     """
-    who = runs_company.of_runs(
-        exposure.indptr, exposure.indices, exposure.values, runs_company.numbers(runs.functions.to_pylist())
-    )
+    names = numbers(runs.functions.to_pylist())
+    who = of_runs(exposure.indptr, exposure.indices, exposure.values, names, SHARE)
     mine = np.flatnonzero((runs.evidence & np.isfinite(runs.execution))[exposure.rows])
     mine = mine[_often(runs.function[exposure.rows[mine]], who[mine])]
     companies, who = np.unique(who[mine], return_inverse=True)
@@ -101,6 +101,18 @@ def company(runs: Runs, exposure: Exposure) -> pa.Table:
         }
     ).cast(schema("company"))
     return most_met(found)
+
+
+@compiled
+def of_runs(indptr: Ints, indices: Codes, values: Floats, functions: Numbers, share: float) -> Ints:
+    """Return the company of each sparse row of exposures to the functions with these numbers: of which at least a
+    *share* of one activation ran at once."""
+    found = np.zeros(len(indptr) - 1, np.uint64)
+    for row in range(len(found)):
+        for k in range(indptr[row], indptr[row + 1]):
+            if values[k] >= share:
+                found[row] += functions[indices[k]]
+    return found.view(np.int64)
 
 
 def _often(function: Codes, who: Ints) -> npt.NDArray[np.bool_]:

@@ -102,12 +102,23 @@ def numbered(value: Ints) -> tuple[Ints, Ints]:
 def combinations(*columns: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
     """Return the different rows (k, columns) of some integer columns (n,), in order, and which each row is (n,).
 
-    By one ranking of plain integers a column: sorting rows as such takes ten times as long.
+    By one ranking of plain integers: sorting rows as such takes ten times as long. What is before a column is ranked
+    by itself only where both together would be too many to be looked up.
     """
-    code = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        number, own = ranked(column.astype(np.int64))
-        _, code = ranked(code * max(number, 1) + own)
+    code, number = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns if len(code) else ():
+        low, width = int(column.min()), int(column.max()) - int(column.min()) + 1
+        own = column.astype(np.int64)
+        if number * width > _looked_up(len(code)):
+            number, code = ranked(code)
+            width, own = ranked(own)
+        elif low:
+            own -= low
+        if number > 1:
+            code *= width
+            own += code
+        code, number = own, number * width
+    _, code = ranked(code)
     first = np.full(int(code.max(initial=-1)) + 1, -1, np.int64)
     first[code] = np.arange(len(code))
     return np.stack([column[first].astype(np.int64) for column in columns], axis=1), code
@@ -121,10 +132,15 @@ def ranked(value: Ints) -> tuple[int, Ints]:
     if not len(value):
         return 0, value
     low, high = int(value.min()), int(value.max())
-    if high - low > 4 * len(value) + 1024:
+    if high - low >= _looked_up(len(value)):
         present, code = numbered(value)
         return len(present), code
     there = np.zeros(high - low + 1, bool)
     there[value - low] = True
     place = np.cumsum(there) - 1
     return int(place[-1]) + 1, place[value - low]
+
+
+def _looked_up(rows: int) -> int:
+    """Return of how many integers so many *rows* are looked up in a table, and not sorted."""
+    return 4 * rows + 1025

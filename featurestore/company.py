@@ -31,13 +31,6 @@ def numbers(functions: Iterable[str]) -> Numbers:
     return np.array([number(each) for each in functions], dtype=np.uint64)
 
 
-def of_runs(indptr: Ints, indices: Codes, values: Floats, functions: Numbers) -> Ints:
-    """Return the company of each sparse row of exposures to the functions with these numbers."""
-    counted = np.where(values >= SHARE, functions[indices], np.uint64(0))
-    sums = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(counted, dtype=np.uint64)))
-    return (sums[indptr[1:]] - sums[indptr[:-1]]).view(np.int64)
-
-
 def of_nodes(node: Codes, function: Codes | Ints, running: Floats, functions: Numbers, nodes: int) -> Ints:
     """Return the company on each of so many *nodes*: *running* are the mean activations of *function* on *node*."""
     there = running >= SHARE

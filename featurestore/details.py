@@ -67,8 +67,9 @@ def fitted(functions: pa.Array, node_types: pa.Array, fits: Sequence[Told], tabl
     }
 
 
-def compared(runs: Runs, exposure: Exposure, fits: Sequence[Told]) -> dict[str, pa.Table]:
-    """Return `controls` and `comparisons` of a full fit: *fits* of all functions of *runs*, in order."""
+def compared(runs: Runs, exposure: Exposure, fits: Sequence[Told], threads: int = 1) -> dict[str, pa.Table]:
+    """Return `controls` and `comparisons` of a full fit: *fits* of all functions of *runs*, in order; so many victims
+    as *threads* are compared at once."""
     f, kinds = len(runs.functions), len(runs.node_types)
     base = np.full((f, kinds + 1), np.nan)
     learned: list[tuple[Ints, Floats]] = [(np.zeros(0, np.int64), np.zeros(0))] * f
@@ -82,9 +83,10 @@ def compared(runs: Runs, exposure: Exposure, fits: Sequence[Told]) -> dict[str, 
         np.where(runs.evidence[own], runs.execution[own], np.nan),
         runs.node_type[own].astype(np.int64),
         runs.cold[own],
-        (exposure.indptr.astype(np.int64), exposure.indices.astype(np.int64), exposure.values),
+        (exposure.indptr, exposure.indices, exposure.values),
         learned,
         base,
+        threads,
     )
     moved = [(fit.victim, name, float(by)) for fit in fits for name, by in fit.controls.items()]
     pairs = {

@@ -6,6 +6,7 @@ columns; the evidence of one victim at a time is copied.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 
@@ -48,23 +49,28 @@ def learn(
     with threadpool_limits(1, "blas"):
         exposure = expose(runs, options.threads)
         fits = _fitted(ready, exposure, options, progress)
-        company, exposures = answers.company(runs, exposure), len(exposure.values)
-        compared = details.compared(ready.runs, exposure, fits)
+        exposures = len(exposure.values)
+        with ThreadPoolExecutor(options.threads) as pool:  # most of each holds no lock
+            compared = pool.submit(details.compared, ready.runs, exposure, fits, options.threads)
+            company = pool.submit(answers.company, runs, exposure)
+            latencies = pool.submit(answers.latencies, runs)
+            counted = pool.submit(answers.answered, runs)
+            known = pool.submit(unmeasured.facts, runs, inputs.activations)
         seen = ready.runs.evidence
         found = Found(
             fits=fits,
             days=_days(ready.runs, exposure, past.since, inputs.until, points_of(fits, past), options),
             several=renewed(ready.runs),
             measured=measured,
-            known=unmeasured.facts(runs, inputs.activations),
-            counted=answers.answered(runs),
+            known=known.result(),
+            counted=counted.result(),
             tables={
-                "latencies": answers.latencies(runs),
-                "company": company,
+                "latencies": latencies.result(),
+                "company": company.result(),
                 "busyness": answers.busyness(runs, inputs.until, inputs.placements),
             },
-            compared=compared,
-            ran=len(np.unique(runs.function)),
+            compared=compared.result(),
+            ran=int(np.count_nonzero(np.bincount(runs.function))),
             exposures=exposures,
             first=int(runs.start[seen].min()) if seen.any() else None,
             last=int(runs.end[seen].max()) if seen.any() else None,

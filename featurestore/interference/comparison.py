@@ -7,12 +7,14 @@ node, chance). Source: the decomposition of Oaxaca, Int. Econ. Rev. 14 (1973) 69
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from featurestore.compiled import compiled
-from featurestore.interference.evidence import Bools, Floats, Ints
+from featurestore.exposure.sweep import group
+from featurestore.interference.evidence import Bools, Codes, Floats, Ints
 
 #: Smallest admitted 1 + sum of slowdowns, as in the fit.
 _LEAST = 0.2
@@ -47,11 +49,12 @@ def compare(
     execution: Floats,
     node_type: Ints,
     cold: Bools,
-    exposure: tuple[Ints, Ints, Floats],
+    exposure: tuple[Ints, Codes | Ints, Floats],
     slowdown: Sequence[tuple[Ints, Floats]],
     base: Floats,
+    threads: int = 1,
 ) -> Comparison:
-    """Compare the runs [n] of all victims with and without each aggressor; one victim at a time, so that memory is
+    """Compare the runs [n] of all victims with and without each aggressor; a few victims at a time, so that memory is
     O(n + F + pairs that met). Time O(n + non-zeros + F^2).
 
     *execution* seconds (others than finite and positive take no part), *exposure* CSR (indptr [n + 1], indices,
@@ -66,19 +69,24 @@ def compare(
     level = np.full(base.shape, np.nan)
     level[known] = np.log(base[known])
     columns = (seconds, level[victim, node_type], cold)
-    order = np.flatnonzero(taken)
-    order = order[np.argsort(victim[order], kind="stable")]
-    edges = np.searchsorted(victim[order], np.arange(functions + 1))
+    rows, first = group(np.where(taken, victim, -1).astype(np.int32) + np.int32(1))
+    first = np.append(first, np.full(max(0, functions + 2 - len(first)), first[-1]))  # the last may have no runs
     alone = np.zeros(functions, np.int64)
-    pairs, beside, apart = [np.zeros((0, 2), np.int64)], [np.zeros((0, 6))], [np.zeros((0, 6))]
-    for one in np.flatnonzero(np.diff(edges)).tolist():
+
+    def one(own: int) -> tuple[Ints, Floats, Floats]:
         learned, sums, whole = np.zeros(functions), np.zeros((functions, 6)), np.zeros(6)
-        learned[slowdown[one][0]] = np.nan_to_num(slowdown[one][1], nan=0.0)
-        alone[one] = _sum(order[edges[one] : edges[one + 1]], columns, exposure, learned, sums, whole)
+        learned[slowdown[own][0]] = np.nan_to_num(slowdown[own][1], nan=0.0)
+        mine = rows[first[own + 1] : first[own + 2]]
+        alone[own] = _sum(mine, columns, exposure, learned, sums, whole)
         both = np.flatnonzero((sums[:, _RUNS] > 0) & (sums[:, _RUNS] < whole[_RUNS]))
-        pairs.append(np.stack([np.full(len(both), one), both], axis=1))
-        beside.append(sums[both])
-        apart.append(whole - sums[both])
+        return np.stack([np.full(len(both), own), both], axis=1), sums[both], whole - sums[both]
+
+    pairs, beside, apart = [np.zeros((0, 2), np.int64)], [np.zeros((0, 6))], [np.zeros((0, 6))]
+    with ThreadPoolExecutor(threads) as pool:
+        for met, with_some, without_some in pool.map(one, np.flatnonzero(np.diff(first)[1:]).tolist()):
+            pairs.append(met)
+            beside.append(with_some)
+            apart.append(without_some)
     found = np.concatenate(pairs)
     with_it, without = np.concatenate(beside), np.concatenate(apart)
     without[:, _OTHERS] -= with_it[:, _OWN]  # the whole has the factor of all, the aggressor's included
@@ -102,9 +110,9 @@ def compare(
 
 @compiled
 def _sum(
-    rows: Ints,
+    rows: Codes,
     columns: tuple[Floats, Floats, Bools],
-    exposure: tuple[Ints, Ints, Floats],
+    exposure: tuple[Ints, Codes | Ints, Floats],
     slowdown: Floats,
     beside: Floats,
     whole: Floats,
@@ -124,18 +132,20 @@ def _sum(
         whole[_RUNS] += 1
         whole[_TIME] += seconds[i]
         whole[_BASE] += base[i]
-        whole[_OTHERS] += np.log(max(total, _LEAST))
+        told = np.log(max(total, _LEAST))
+        whole[_OTHERS] += told
         whole[_COLD] += cold[i]
         alone += not met
         for k in range(indptr[i], indptr[i + 1]):
             if values[k] > 0:
                 s = slowdown[indices[k]]
-                left = np.log(max(total - s * values[k] / (1.0 + s * max(0.0, 1.0 - values[k])), _LEAST))
-                sums = beside[indices[k]]
-                sums[_RUNS] += 1
-                sums[_TIME] += seconds[i]
-                sums[_BASE] += base[i]
-                sums[_OWN] += np.log(max(total, _LEAST)) - left
-                sums[_OTHERS] += left
-                sums[_COLD] += cold[i]
+                part = s * values[k] / (1.0 + s * max(0.0, 1.0 - values[k]))
+                left = np.log(max(total - part, _LEAST)) if part != 0.0 else told
+                other = indices[k]
+                beside[other, _RUNS] += 1
+                beside[other, _TIME] += seconds[i]
+                beside[other, _BASE] += base[i]
+                beside[other, _OWN] += told - left
+                beside[other, _OTHERS] += left
+                beside[other, _COLD] += cold[i]
     return alone

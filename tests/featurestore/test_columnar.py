@@ -37,3 +37,20 @@ def test_quantiles_leave_a_negative_group_out():
     group, value = np.array([1, -1, 0, 1, 1]), np.array([3.0, 99.0, 5.0, 1.0, 2.0])
 
     np.testing.assert_array_equal(quantiles(group, value, 3, (0.5,)), [[5.0], [2.0], [np.nan]])
+
+
+@pytest.mark.parametrize("values", ["different", "few", "the same", "in order", "backwards"])
+def test_selected_quantiles_are_those_of_sorted_values(values):
+    """However the values lie: long runs of equal ones, and such as are in order, are where selections go wrong."""
+    draw = np.random.default_rng(7)
+    value = draw.normal(size=5_000)
+    if values == "few":
+        value = np.round(value)
+    elif values == "the same":
+        value = np.ones(5_000)
+    elif values != "different":
+        value = np.sort(value)[:: 1 if values == "in order" else -1]
+    group = draw.integers(0, 3, 5_000)
+    found = quantiles(group, value, 3, (0.95, 0.0, 0.5, 1.0))
+    for code in range(3):
+        np.testing.assert_allclose(found[code], np.quantile(value[group == code], (0.95, 0.0, 0.5, 1.0)), rtol=1e-15)

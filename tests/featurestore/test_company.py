@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featurestore import company
+from featurestore import answers, company
 
 NAMES = ("guest/a", "guest/b", "other/a", "")
 NUMBERS = company.numbers(NAMES)
@@ -20,7 +20,7 @@ def sparse(rows):
 
 @given(ROWS)
 def test_runs_have_the_same_number_if_the_same_functions_were_there_half_of_the_time(rows):
-    found = company.of_runs(*sparse(rows), NUMBERS).tolist()
+    found = answers.of_runs(*sparse(rows), NUMBERS, company.SHARE).tolist()
     sets = [frozenset(code for code, value in row.items() if value >= 0.5) for row in rows]
     for one, mine in zip(found, sets, strict=True):
         assert (one == company.ALONE) == (not mine)
@@ -33,7 +33,7 @@ def test_the_company_on_a_node_has_the_number_of_a_run_beside_it(rows):
     node = np.array([at for at, row in enumerate(rows) for _ in row], dtype=np.int32)
     _, indices, values = sparse(rows)
     found = company.of_nodes(node, indices.astype(np.int64), values, NUMBERS, len(rows))
-    assert found.tolist() == company.of_runs(*sparse(rows), NUMBERS).tolist()
+    assert found.tolist() == answers.of_runs(*sparse(rows), NUMBERS, company.SHARE).tolist()
 
 
 def test_a_functions_number_is_the_same_in_every_process():
