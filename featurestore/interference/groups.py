@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from featurestore.compiled import compiled
+from featurestore.compiled import compiled, summed
 from featurestore.interference.evidence import Bools, Floats
+from featurestore.interference.gridded import NEXT_TO_NONE, likelihoods, quantiles
 
 #: The share of interfering pairs that prior probabilities are relative to.
 TYPICAL = 0.12
@@ -39,8 +40,6 @@ _ROWS = 1_000
 #: So many pairs, evenly taken, tell how wide the errors are.
 _MOST = 2000
 _TURNS, _ROUNDS = 60, 2
-#: Cells of the grid so far below the log likelihood of the best count for nothing (1e-26) and are left out.
-NEXT_TO_NONE = -60.0
 #: By how much errors may be over- or understated, what was usual on simulated clusters (control groups that explain
 #: nothing widen them), and how firmly it is believed: so many times the squared log is taken from the log likelihood.
 _FACTORS = (0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0)
@@ -108,21 +107,13 @@ def likelihood(estimate: Floats, error: Floats) -> Floats:
 
     Besides its standard *error* an estimate is off by `FLOOR`.
     """
+    return likelihoods(*_normal(estimate, error), LOG_GRID)
+
+
+def _normal(estimate: Floats, error: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance [k] of the likelihood; where nothing is said it is flat."""
     known = np.isfinite(estimate) & np.isfinite(error) & (error > 0)
-    level = _level(np.where(known, estimate, 0.0), np.where(known, error, 1e3))
-    level -= level.max(axis=1, keepdims=True)
-    np.exp(level, out=level)
-    return level
-
-
-def _level(estimate: Floats, error: Floats) -> Floats:
-    """Return the log likelihood [k, G] of each grid slowdown but for a constant."""
-    variance = (np.square(error) + FLOOR**2)[:, None]
-    level: Floats = estimate[:, None] - LOG_GRID
-    np.square(level, out=level)
-    level *= -0.5 / variance
-    level -= 0.5 * np.log(variance)
-    return level
+    return np.where(known, estimate, 0.0), np.square(np.where(known, error, 1e3)) + FLOOR**2
 
 
 def believed(least: float) -> TwoGroups:
@@ -167,7 +158,7 @@ def two_groups(
     return TwoGroups(weight0 @ nulls, weight1 @ slabs, share, wider)
 
 
-@compiled
+@summed
 def _mixed(
     below: Floats,
     above: Floats,
@@ -271,14 +262,15 @@ def posterior(
 
     A NaN estimate leaves the prior as it is. *interval* is the mass between low and high.
     """
-    found = np.zeros((4, len(estimate)))
     tail = (1 - interval) / 2
-    for first in range(0, len(estimate), _ROWS):
-        part = slice(first, first + _ROWS)
-        mass = likelihood(estimate[part], error[part] * groups.widening) * groups.mixed(prior[part])
-        mass /= np.maximum(mass.sum(axis=1, keepdims=True), 1e-300)
-        found[0, part] = mass[:, groups.interfering > 0].sum(axis=1)
-        total = np.cumsum(mass, axis=1)
-        for row, level in enumerate((0.5, tail, 1 - tail), start=1):
-            found[row, part] = GRID[np.argmax(total >= min(level, 1 - 1e-9) * total[:, -1:], axis=1)]
-    return found[0], found[1], found[2], found[3]
+    levels = np.minimum(np.array([0.5, tail, 1 - tail]), 1 - 1e-9)
+    probability, place = quantiles(
+        *_normal(estimate, error * groups.widening),
+        np.asarray(prior, np.float64),
+        groups.null,
+        groups.interfering,
+        LOG_GRID,
+        levels,
+    )
+    median, low, high = GRID[place.T]
+    return probability, median, low, high

@@ -10,7 +10,7 @@ import numpy as np
 from featurestore.compiled import compiled
 from featurestore.interference.cholesky import factored, invert
 from featurestore.interference.evidence import Floats
-from featurestore.interference.groups import NEXT_TO_NONE
+from featurestore.interference.gridded import tilted
 
 #: Rounds at most, and by what share of its error each aggressor's likelihood may still move in the last.
 _ROUNDS = 8
@@ -59,7 +59,7 @@ def _rounds(
         if turn and moved < _SETTLED:
             break
         for row in range(m):
-            mean, square = _tilted(middle[row], left[row], prior[row], grid)
+            mean, square = tilted(middle[row], left[row], prior[row], grid)
             found = max(1.0 / max(square - mean**2, 1e-6) - left[row], 1e-3)
             site[row] = (1 - _DAMPING) * site[row] + _DAMPING * found
             lean[row] = (1 - _DAMPING) * lean[row] + _DAMPING * (mean * (left[row] + found) - middle[row] * left[row])
@@ -99,21 +99,3 @@ def _moments(precision: Floats, more: Floats, pull: Floats) -> tuple[Floats, Flo
                 variance[row] /= size[row] ** 2
             return mean, variance
     return pull / size**2, 1.0 / size**2
-
-
-@compiled
-def _tilted(middle: float, precision: float, prior: Floats, grid: Floats) -> tuple[float, float]:
-    """Return mean and mean square of *prior* [G] on *grid* [G] times a normal likelihood."""
-    nearest = np.inf
-    for cell in range(len(grid)):
-        nearest = min(nearest, (middle - grid[cell]) ** 2)
-    total, first, second = 0.0, 0.0, 0.0
-    for cell in range(len(grid)):
-        level = -0.5 * precision * ((middle - grid[cell]) ** 2 - nearest)
-        if level > NEXT_TO_NONE:
-            mass = np.exp(level) * prior[cell]
-            total += mass
-            first += mass * grid[cell]
-            second += mass * grid[cell] ** 2
-    total = max(total, 1e-300)
-    return first / total, second / total
