@@ -71,7 +71,7 @@ def advance(
 
     *inputs* hold all runs that ended then or later, those that ran beside them, and at least the last hour. The state
     of the answer is None where no further day could be folded for good. *passing* folds what is settled alone and
-    decides nothing: more is to come.
+    decides nothing, also not whether the full fit holds, unless runs cannot take part: more is to come.
     """
     if outside(inputs) != state.head.outside:
         return "declared profiles or workflows changed"
@@ -93,14 +93,10 @@ def advance(
         if news and not passing:
             days += _days(ready, cuts[len(closing) :], inputs, options, state)
         if passing:
-            rows = round(state.head.rows + sum(day.step.rows for day in days))
-            fits = [
-                _fit(victim, current, state, len(runs.functions), options) for victim in range(len(runs.functions))
-            ]
-            if reason := _outgrown(days, rows, fits, runs, state):
+            if reason := _left_out(days):
                 return reason
             metrics = {**carried.metrics, **counted(ready, carried.tables["pairs"])}
-            passed = _advanced(state, done, current, runs, fits) if done else None
+            passed = _advanced(state, done, current, runs, options) if done else None
             return Learned(carried.tables, ready.used, ready.attribution, metrics, passed, changed=False)
         tables = _tables(whole, inputs, carried)
         if news:
@@ -123,8 +119,7 @@ def advance(
             metrics = {**carried.metrics, **counted(ready, pairs)}
             found = Learned({"pairs": pairs, **tables}, ready.used, ready.attribution, metrics)
     changed = news or bool(done) or _rows(found.tables["busyness"]) != _rows(carried.tables["busyness"])
-    settled = [_fit(victim, current, state, len(runs.functions), options) for victim in current] if done else []
-    return replace(found, changed=changed, state=_advanced(state, done, current, runs, settled) if done else None)
+    return replace(found, changed=changed, state=_advanced(state, done, current, runs, options) if done else None)
 
 
 def _days(
@@ -140,9 +135,10 @@ def _fit(victim: int, states: Blocks, state: State, functions: int, options: Opt
     return solution.unknown(victim, functions)
 
 
-def _advanced(state: State, done: Sequence[Step], current: Blocks, runs: Runs, fits: Sequence[Told]) -> State:
-    """Return the state after the steps *done*: *current*, of which *fits* tell. Victims that left their points have
-    new ones from there on, and a level that they drifted to is the one from which they may drift."""
+def _advanced(state: State, done: Sequence[Step], current: Blocks, runs: Runs, options: Options) -> State:
+    """Return the state *current* after the steps *done*. Victims that left their points have new ones from there on,
+    and a level that they drifted to is the one from which they may drift."""
+    fits = [_fit(victim, current, state, len(runs.functions), options) for victim in current]
     left = _left(fits, runs, state)
     known = {fit.victim: fit for fit in fits}
     points = {each: replace(linearise(known[each]), usual=state.points[each].usual) for each in left}
@@ -161,18 +157,25 @@ def _advanced(state: State, done: Sequence[Step], current: Blocks, runs: Runs, f
 
 def _outgrown(days: Sequence[Reduced], rows: int, fits: Sequence[Told], runs: Runs, state: State) -> str:
     """Return why a full fit is needed, "" where none is."""
-    recent = sum(day.step.rows for day in days)
-    least = max(_LEAST_LEFT_OUT, _MOST_LEFT_OUT * recent)
-    if sum(day.strange for day in days) >= least:
-        return "a node type that the last full fit did not know"
-    if sum(day.pointless for day in days) >= least:
-        return "functions that the last full fit did not know run often"
+    if reason := _left_out(days):
+        return reason
     fitted, known = state.head.fitted + state.head.past, rows + state.head.past
     if known >= _MOST_GROWN * max(fitted, 1):
         return f"evidence grew from {fitted:.0f} to {known:.0f} activations"
     left = _left(fits, runs, state)
     if left and sum(fit.rows for fit in fits if fit.victim in left) >= _MOST_LEFT * sum(fit.rows for fit in fits):
         return next(iter(left.values()))
+    return ""
+
+
+def _left_out(days: Sequence[Reduced]) -> str:
+    """Return why too many runs of *days* cannot take part, "" where they can."""
+    recent = sum(day.step.rows for day in days)
+    least = max(_LEAST_LEFT_OUT, _MOST_LEFT_OUT * recent)
+    if sum(day.strange for day in days) >= least:
+        return "a node type that the last full fit did not know"
+    if sum(day.pointless for day in days) >= least:
+        return "functions that the last full fit did not know run often"
     return ""
 
 

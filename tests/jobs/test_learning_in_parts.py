@@ -86,9 +86,9 @@ def test_parts_say_what_the_fit_of_all_says(in_parts, at_once):
 def test_no_more_is_kept_to_be_fitted_again_than_is_fitted_together(in_parts, at_once):
     settings, store, _ = in_parts
     state = store.read(lambda con: states.whole(con, "c1"))
-    assert MOST <= sum(step.rows for step in state.steps) <= MOST + DAY
+    assert DAY <= sum(step.rows for step in state.steps) <= MOST + DAY
     first = next(step for step in state.steps if step.rows)
-    assert state.head.aged == first.since == int((UNTIL - 72 * HOUR).timestamp()) * 1_000_000
+    assert state.head.aged == first.since == int((UNTIL - 48 * HOUR).timestamp()) * 1_000_000
     assert state.aged
     assert refold.again(settings, store, "c1") <= 1e-9
     everything = at_once[1].read(lambda con: states.whole(con, "c1"))
