@@ -3,16 +3,17 @@
 The days are reduced at the `points` of the fits, by whichever engine has their runs (`folding.block`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from featurestore.engines.candidate import Options
+from featurestore.engines.folding import in_turn
 from featurestore.engines.past import Past
 from featurestore.interference import solution
 from featurestore.interference.blocks import Block, Linearisation
-from featurestore.interference.evidence import Told
+from featurestore.interference.evidence import Floats, Told
 from featurestore.runs import Runs
 from featurestore.states import Blocks, Packed, Points, Step, folded
 
@@ -69,25 +70,26 @@ def begin(
     alone = folded(held, young, options.memory)
     several = several | _faded(named)
     corrections: dict[int, Block] = {}
-    said_by_fit: set[int] = set()
     gaps = [np.zeros(0)]
-    for fit in fits:
-        if fit.reason or fit.victim in several or fit.victim not in alone:
-            continue
-        own = alone[fit.victim]
-        gaps.append(solution.gaps(solution.solve(own, points[fit.victim], len(fits), options.estimation), fit))
-        correction, points[fit.victim] = solution.corrected(own, fit, points[fit.victim])
-        said_by_fit.add(fit.victim)
+    alike = [fit for fit in fits if not fit.reason and fit.victim not in several and fit.victim in alone]
+    for fit, (gap, correction, point) in zip(
+        alike, _corrected(alike, alone, points, len(fits), options), strict=True
+    ):
+        gaps.append(gap)
+        points[fit.victim] = point
         if fit.victim in held:
             corrections[fit.victim] = solution.hung(correction, held[fit.victim])
+    drift = {fit.victim: alone[fit.victim].drift for fit in alike if fit.victim not in past.aged}
     del alone
     correcting = [Step(closed, closed, 0.0, corrections)] if corrections else []
     current = folded(aged if past.aged else held, correcting, options.memory)
     del held, aged
-    final = folded(current, young, options.memory)
+    final = folded(
+        _without(current, drift), [replace(day, blocks=_without(day.blocks, drift)) for day in young], options.memory
+    )
     said = [
-        replace(fit, drift=final[fit.victim].drift)
-        if fit.victim in said_by_fit and fit.victim not in past.aged
+        replace(fit, drift=drift[fit.victim])
+        if fit.victim in drift
         else _said(fit, final, points, len(fits), options)
         for fit in fits
     ]
@@ -98,6 +100,23 @@ def begin(
         else {}
     )
     return Begun(said, round(rows), points, current, [*done, *correcting], closed, distance)
+
+
+def _corrected(
+    fits: Sequence[Told], states: Blocks, points: Mapping[int, Linearisation], functions: int, options: Options
+) -> Iterator[tuple[Floats, Block, Linearisation]]:
+    """Yield how far each victim's state lies from its fit, the correction to it, and the point with its errors."""
+
+    def of(fit: Told) -> tuple[Floats, Block, Linearisation]:
+        own, point = states[fit.victim], points[fit.victim]
+        gap = solution.gaps(solution.solve(own, point, functions, options.estimation), fit)
+        return gap, *solution.corrected(own, fit, point)
+
+    return in_turn(of, iter(fits), options.threads)
+
+
+def _without(blocks: Blocks, victims: Collection[int]) -> dict[int, Block]:
+    return {victim: block for victim, block in blocks.items() if victim not in victims}
 
 
 def _said(fit: Told, states: Blocks, points: Mapping[int, Linearisation], functions: int, options: Options) -> Told:
