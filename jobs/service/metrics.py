@@ -34,6 +34,8 @@ from jobs.supervisor import status
 
 #: Lines of a family before its samples.
 _HEAD: Final = 2
+#: Seconds of rest after each part, of some hundred samples, which takes a millisecond or two.
+_REST: Final = 0.005
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -98,19 +100,37 @@ class Metrics:
     *directory* is where the supervisor and every serving process leave their files, None for a process on its own.
     """
 
-    def __init__(self, tally: counts.Tally, directory: Path | None, slot: int, pairs: int) -> None:
+    def __init__(
+        self,
+        tally: counts.Tally,
+        directory: Path | None,
+        slot: int,
+        pairs: int,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._tally = tally
         self._directory = directory
         self._own = f"serving-{slot}.json"
         self._pairs = pairs
+        self._pause = pause
         self._learned = compress(b"")
         self._snapshot: Snapshot | None = None
         self.loads: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self.watches: Callable[[], Sequence[status.WatchStatus]] = lambda: ()
 
     def seen(self, snapshot: Snapshot) -> None:
-        """Render what depends on *snapshot* alone, and keep it packed: a large cluster's takes megabytes."""
-        self._learned, self._snapshot = compress(render(of_snapshot(snapshot, self._pairs)), 1), snapshot
+        """Render what depends on *snapshot* alone, and keep it packed: a large cluster's takes megabytes.
+
+        Where the former one's stands, with rests: pods are answered meanwhile, and nobody waits for this.
+        """
+        families = of_snapshot(snapshot, self._pairs)
+        rested = families if self._snapshot is None else self._resting(families)
+        self._learned, self._snapshot = compress(render(rested), 1), snapshot
+
+    def _resting(self, families: Iterable[Metric]) -> Iterator[Metric]:
+        for family in families:
+            yield family
+            self._pause(_REST)
 
     def publish(self) -> None:
         """Leave this process's counts where the others find them."""

@@ -61,6 +61,24 @@ def _metrics(directory: Path | None = None, pairs: int = 100) -> Metrics:
     return metrics
 
 
+def test_a_snapshot_after_the_first_is_rendered_with_rests_and_the_former_stands_until_then() -> None:
+    pauses: list[float] = []
+    shown: list[bytes] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        shown.append(metrics.page())
+
+    metrics = Metrics(Tally(), None, 0, 100, pause)
+    metrics.seen(KNOWN)
+    assert not pauses
+    metrics.seen(replace(KNOWN, version="v2"))
+    assert len(pauses) > 5
+    assert all(b'version="v1"' in page and b'version="v2"' not in page for page in shown)
+    assert b'version="v2"' in metrics.page()
+    assert _samples(metrics.page())[key("pairs", cluster="c1", status="observed")] == 3
+
+
 def test_sources_show_success_attempts_rows_errors_and_why_they_fail() -> None:
     found = _samples(_metrics().page())
     usage = {"cluster": "c1", "source": "usage"}
