@@ -161,6 +161,8 @@ def _learned(
 
         plan, begun = held.read(prepare)
     inputs = _inputs(held, cluster, plan, begun)
+    if plan.state is not None:
+        plan = replace(plan, state=states.filled(held, cluster, plan.state))
     return plan, learn(inputs, options(settings, name, plan), progress, plan.state)
 
 

@@ -16,7 +16,7 @@ from duckdb import DuckDBPyConnection
 from featurestore.engines.folding import HOUR, cuts
 from featurestore.exposure.kernels import Ints
 from featurestore.states import folded
-from featurestore.store import claims, states, windows
+from featurestore.store import bodies, claims, states, windows
 from featurestore.store.duck import Store
 from jobs.config import Settings
 from jobs.planning import lasting, micros, options, time
@@ -75,7 +75,7 @@ def age(store: Store, cluster: str, settings: Settings, memory: float) -> None:
     old = store.read(lambda con: states.older(con, cluster, settings.learn.activations))
     if old is not None:
         rows = states.aged_rows(folded(old.aged, old.steps, memory))
-        claim = claims.in_parts(store, cluster, "", states.long(rows), {}, lambda con: None)
+        claim = claims.in_parts(store, cluster, "", bodies.long(rows), {}, lambda con: None)
 
         def forget(con: DuckDBPyConnection) -> None:
             claims.check(con, claim)

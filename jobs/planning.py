@@ -114,8 +114,8 @@ def plan(
 
 def refit(con: DuckDBPyConnection, cluster: str, found: Plan, reason: str, settings: Settings) -> Plan:
     """Return the plan of a full fit for *reason*: of the window, of what is left of the block that it cuts, and of
-    what was not folded when it left the window."""
-    state = states.whole(con, cluster)
+    what was not folded when it left the window. The steps of its state are yet to be read (`states.filled`)."""
+    state = states.outlined(con, cluster)
     since = micros(found.span.since)
     if state is not None:
         cut = [step.since for step in state.steps if step.since < since < step.until]

@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 from featurestore.detailed import DETAILS
 from featurestore.engines.candidate import Learned
 from featurestore.snapshot import Column, Snapshot
-from featurestore.store import assemble, claims, models, published, queries, states, use
+from featurestore.store import assemble, bodies, claims, models, published, queries, states, use
 from featurestore.store.claims import Claim
 from featurestore.store.duck import Store
 from jobs import planning
@@ -75,7 +75,7 @@ def saved(
         use.write(con, cluster, last)
         found = look(con, cluster, plan.span, aside=plan.holdout, carried=_answered(plan))
         little = found.rows + learned.tables["pairs"].num_rows <= _AT_ONCE
-        if not little or sum(map(len, states.long(rows))) > _BYTES_AT_ONCE:
+        if not little or sum(map(len, bodies.long(rows))) > _BYTES_AT_ONCE:
             return found
         promotion = judged(found)
         return save(con, promotion, None), promotion, assemble.snapshot(con, finished)
@@ -85,7 +85,7 @@ def saved(
         verdict = judged(done)
         # A model of this name that is known already would lose its rows before the new one has all of its own.
         known = done.newest is not None and done.newest.model == name
-        claim = None if known else claims.in_parts(held, cluster, name, states.long(rows), tables, unchanged)
+        claim = None if known else claims.in_parts(held, cluster, name, bodies.long(rows), tables, unchanged)
         model = held.write(lambda con: save(con, verdict, claim))
         done = model, verdict, held.read(lambda con: assemble.snapshot(con, finished))
     model, promotion, snapshot = done

@@ -7,6 +7,7 @@ Each function takes the connection that `Store.read` or `Store.write` hands to i
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import msgspec
 from duckdb import DuckDBPyConnection
@@ -26,24 +27,11 @@ from featurestore.states import (
     unpack_points,
     unpack_predictions,
 )
-from featurestore.store import pieces
+from featurestore.store import bodies
+from featurestore.store.bodies import Row
 from featurestore.store.claims import Outdated
-
-#: Longer bodies stand in pieces, but for a head.
-LONG = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One packed *body*: which *part* of what *kind*, and of a step its *number*, *since*, *until* and *rows*."""
-
-    kind: str
-    part: int
-    body: bytes
-    number: int = 0
-    since: int = 0
-    until: int = 0
-    rows: float = 0.0
+from featurestore.store.duck import Store
+from featurestore.store.later import Later
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -59,8 +47,8 @@ def load(con: DuckDBPyConnection, cluster: str) -> State | None:
     parts = _parts(con, cluster, ("point", "current", "predictions"))
     return State(
         known,
-        unpack_points(parts.get("point", ())),
-        unpack_blocks(parts.get("current", ())),
+        Later(parts.get("point", ()), unpack_points),
+        Later(parts.get("current", ()), unpack_blocks),
         unpack_predictions(parts.get("predictions", ())),
     )
 
@@ -73,6 +61,37 @@ def whole(con: DuckDBPyConnection, cluster: str) -> State | None:
         return None
     steps, former = list(_steps(con, cluster).values()), _former(con, cluster)
     return replace(state, aged=_aged(con, cluster), steps=steps, former=former)
+
+
+def outlined(con: DuckDBPyConnection, cluster: str) -> State | None:
+    """Return the `whole` state of *cluster* but for the blocks of its steps, which `filled` reads."""
+    state = load(con, cluster)
+    if state is None:
+        return None
+    rows = con.execute(
+        "SELECT since, until, \"rows\" FROM folded WHERE cluster = ? AND kind = 'step' AND part = 0 ORDER BY number",
+        [cluster],
+    ).fetchall()
+    steps = [Step(since, until, count, Packed(())) for since, until, count in rows]
+    return replace(state, aged=_aged(con, cluster), steps=steps, former=_former(con, cluster))
+
+
+def filled(store: Store, cluster: str, state: State) -> State:
+    """Return what is `outlined` with the blocks of its steps: short ones are read at once, long ones one at a
+    time. Raises `Outdated` where the state was changed since."""
+    if not state.steps:
+        return state
+
+    def steps(con: DuckDBPyConnection, first: int, last: int) -> dict[int, Step]:
+        unchanged(con, cluster, state.head.serial)
+        return _steps(con, cluster, last, first)
+
+    numbers = store.read(lambda con: _numbers(con, cluster))
+    spans = [(number, number) for number in numbers] if any(numbers.values()) else [(min(numbers), max(numbers))]
+    found: dict[int, Step] = {}
+    for first, last in spans:
+        found |= store.read(partial(steps, first=first, last=last))
+    return replace(state, steps=list(found.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +135,7 @@ def forget(con: DuckDBPyConnection, cluster: str, old: Older, aged: Sequence[Row
     until = max(step.until for step in old.steps)
     con.execute("DELETE FROM folded WHERE cluster = ? AND kind = 'former' AND until <= ?", [cluster, until])
     serial = known.serial + 1
-    _write(con, cluster, [*aged, _head_row(replace(known, serial=serial, aged=max(known.aged, until)))], first)
+    bodies.write(con, cluster, [*aged, _head_row(replace(known, serial=serial, aged=max(known.aged, until)))], first)
 
 
 def aged_rows(aged: Mapping[int, Block]) -> list[Row]:
@@ -156,15 +175,6 @@ def laid(state: State, before: State | None) -> list[Row]:
     return rows
 
 
-def long(rows: Sequence[Row]) -> list[bytes]:
-    """Return the bodies of *rows* that stand in pieces, in order."""
-    return [row.body for row in rows if _is_long(row)]
-
-
-def _is_long(row: Row) -> bool:
-    return len(row.body) > LONG and row.kind != "head"
-
-
 def save(con: DuckDBPyConnection, cluster: str, state: State, rows: Sequence[Row], first: int = 0) -> None:
     """Write *state* under the next serial: its *rows* (`laid`), and its head.
 
@@ -182,7 +192,7 @@ def save(con: DuckDBPyConnection, cluster: str, state: State, rows: Sequence[Row
     ).fetchall()
     known = _head_row(replace(state.head, serial=(0 if stored is None else stored.serial) + 1))
     new = [replace(row, number=last + row.number) if row.number else row for row in rows]
-    _write(con, cluster, [*new, known], first)
+    bodies.write(con, cluster, [*new, known], first)
 
 
 def reach(con: DuckDBPyConnection, cluster: str, since: datetime) -> datetime:
@@ -213,7 +223,7 @@ def late(con: DuckDBPyConnection, cluster: str, closed: datetime, since: datetim
 
 def head(con: DuckDBPyConnection, cluster: str) -> Head | None:
     """Return the head of the state of *cluster*; None where there is none that this version reads."""
-    for row in _read(con, cluster, ("head",)):
+    for row in bodies.read(con, cluster, ("head",)):
         stored = msgspec.json.decode(row.body, type=_Stored)
         return msgspec.json.decode(stored.head, type=Head) if stored.layout == LAYOUT else None
     return None
@@ -227,21 +237,21 @@ def _packed(kind: str, bodies: Sequence[bytes]) -> list[Row]:
     return [Row(kind, part, body) for part, body in enumerate(bodies)]
 
 
-def _aged(con: DuckDBPyConnection, cluster: str) -> dict[int, Block]:
-    return unpack_blocks(_parts(con, cluster, ("aged",)).get("aged", ()))
+def _aged(con: DuckDBPyConnection, cluster: str) -> Mapping[int, Block]:
+    return Later(_parts(con, cluster, ("aged",)).get("aged", ()), unpack_blocks)
 
 
 def _former(con: DuckDBPyConnection, cluster: str) -> dict[int, Points]:
     """Return the points that moved, by the time up to which they held."""
     found: dict[int, list[bytes]] = {}
-    for row in _read(con, cluster, ("former",)):
+    for row in bodies.read(con, cluster, ("former",)):
         found.setdefault(row.until, []).append(row.body)
     return {until: unpack_points(parts) for until, parts in found.items()}
 
 
-def _steps(con: DuckDBPyConnection, cluster: str, last: int | None = None) -> dict[int, Step]:
-    """Return the steps by number, in order, up to the *last*; their blocks stay packed."""
-    rows = _read(con, cluster, ("step", "running"), last)
+def _steps(con: DuckDBPyConnection, cluster: str, last: int | None = None, first: int = 0) -> dict[int, Step]:
+    """Return the steps by number, in order, from the *first* up to the *last*; their blocks stay packed."""
+    rows = bodies.read(con, cluster, ("step", "running"), last, first)
     running = {
         row.number: msgspec.json.decode(row.body, type=tuple[str, ...]) for row in rows if row.kind == "running"
     }
@@ -253,54 +263,25 @@ def _steps(con: DuckDBPyConnection, cluster: str, last: int | None = None) -> di
     return found
 
 
+def _numbers(con: DuckDBPyConnection, cluster: str) -> dict[int, bool]:
+    """Return the numbers of all steps in order, and whether a body of theirs is long."""
+    return dict(
+        con.execute(
+            """
+            SELECT number, bool_or(coalesce(entry, 1) > 0) FROM folded
+            WHERE cluster = ? AND kind = 'step' GROUP BY number ORDER BY number
+            """,
+            [cluster],
+        ).fetchall()
+    )
+
+
 def _parts_of(step: Step | None) -> Sequence[bytes]:
     return step.blocks.parts if step is not None and isinstance(step.blocks, Packed) else ()
 
 
 def _parts(con: DuckDBPyConnection, cluster: str, kinds: Sequence[str]) -> Mapping[str, list[bytes]]:
     found: dict[str, list[bytes]] = {}
-    for row in _read(con, cluster, kinds):
+    for row in bodies.read(con, cluster, kinds):
         found.setdefault(row.kind, []).append(row.body)
     return found
-
-
-def _read(con: DuckDBPyConnection, cluster: str, kinds: Sequence[str], last: int | None = None) -> list[Row]:
-    """Return what is stored of *kinds*, in order of numbers and parts, up to the number *last*."""
-    rows = con.execute(
-        """
-        SELECT kind, part, number, since, until, "rows", entry, rowid FROM folded
-        WHERE cluster = ? AND kind IN ? AND number <= coalesce(?, number) ORDER BY number, part
-        """,
-        [cluster, list(kinds), last],
-    ).fetchall()
-    bodies = pieces.read(con, [entry for *_, entry, _ in rows if entry])
-    short = con.execute(
-        "SELECT rowid, body FROM folded WHERE cluster = ? AND kind IN ? AND entry = 0", [cluster, list(kinds)]
-    ).fetchall()
-    inside = dict(short)
-    for *_, entry, place in rows:
-        if entry is None:  # of an earlier version: too long, maybe, to be read beside others
-            [[inside[place]]] = con.execute("SELECT body FROM folded WHERE rowid = ?", [place]).fetchall()
-    return [
-        Row(kind, part, bodies[entry] if entry else inside[place], number, since, until, count)
-        for kind, part, number, since, until, count, entry, place in rows
-    ]
-
-
-def _write(con: DuckDBPyConnection, cluster: str, rows: Sequence[Row], first: int) -> None:
-    bodies = long(rows)
-    if bodies and not first:
-        first = pieces.last(con) + 1
-        for part in pieces.cut(bodies, first):
-            pieces.write(con, part)
-    entries = iter(range(first, first + len(bodies)))
-    for row in rows:
-        entry = next(entries) if _is_long(row) else 0
-        body = None if entry else row.body
-        con.execute(
-            """
-            INSERT INTO folded (cluster, kind, number, part, since, until, "rows", body, entry)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            [cluster, row.kind, row.number, row.part, row.since, row.until, row.rows, body, entry],
-        )

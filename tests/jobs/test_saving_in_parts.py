@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from featurestore.states import pack_blocks
-from featurestore.store import claims, models, pieces, published, states
+from featurestore.store import bodies, claims, models, pieces, published, states
 from featurestore.store.duck import Store
 from jobs import learn, saving
 from jobs.config import LearnSettings, Settings, StoreSettings
@@ -46,7 +46,7 @@ def in_small_parts():
     with contextlib.ExitStack() as stack:
         for module, name, value in (
             (saving, "_AT_ONCE", 0),
-            (states, "LONG", 200),
+            (bodies, "LONG", 200),
             (pieces, "PART", 20),
             (claims, "PART", 20),
         ):
@@ -169,18 +169,44 @@ def test_bodies_of_an_earlier_version_are_read(first, tmp_path):
     assert state(directory) == before
 
 
+@pytest.mark.parametrize("long", [False, True])
+def test_steps_are_read_one_at_a_time_where_they_are_long(second, tmp_path, long):
+    directory = shutil.copytree(second, tmp_path / "copy")
+    if long:
+        with in_small_parts():
+            again(directory)
+    store, read = Store(made(directory).store.path), Store.read
+    expected = store.read(lambda con: states.whole(con, "c1"))
+    state, calls = store.read(lambda con: states.outlined(con, "c1")), []
+
+    def counted(self, work):
+        calls.append(work)
+        return read(self, work)
+
+    with mock.patch.object(Store, "read", counted):
+        found = states.filled(store, "c1", state)
+    assert len(calls) == 1 + (len(expected.steps) if long else 1)
+    assert len(expected.steps) > 1
+    for one, other in zip(found.steps, expected.steps, strict=True):
+        assert (one.since, one.until, one.rows, one.running) == (other.since, other.until, other.rows, other.running)
+        assert one.blocks.parts == other.blocks.parts
+    store.write(lambda con: con.execute("DELETE FROM folded WHERE kind = 'head'"))
+    with pytest.raises(claims.Outdated):
+        states.filled(store, "c1", state)
+
+
 def test_pieces_give_the_bodies_again(tmp_path):
     """Of any length, over the edges of parts, in whatever order they come."""
-    bodies = [bytes([n]) * length for n, length in enumerate((1, 255, 256, 257, 10_000, 512))]
+    given = [bytes([n]) * length for n, length in enumerate((1, 255, 256, 257, 10_000, 512))]
     store = Store(tmp_path / "s.duckdb")
     with mock.patch.object(pieces, "PART", 7):
-        cut = list(pieces.cut(bodies, 5))
+        cut = list(pieces.cut(given, 5))
     assert {part.num_rows for part in cut[:-1]} == {7}
     assert sum(part.num_rows for part in cut) == 1 + 1 + 1 + 2 + 40 + 2
     for part in reversed(cut):
         store.write(lambda con, part=part: pieces.write(con, part))
     found = store.read(lambda con: pieces.read(con, [5, 6, 7, 8, 9, 10, 99]))
-    assert found == dict(enumerate(bodies, start=5))
-    assert store.read(lambda con: pieces.read(con, [9])) == {9: bodies[4]}
+    assert found == dict(enumerate(given, start=5))
+    assert store.read(lambda con: pieces.read(con, [9])) == {9: given[4]}
     store.write(pieces.clear)
     assert select(store, "SELECT count(*) FROM folded_pieces") == [(0,)]
