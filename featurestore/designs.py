@@ -42,13 +42,16 @@ def pressed(runs: Runs, usage: pa.Table, step: int) -> Runs:
 _VALUES = 32_000_000
 
 
-def designs(runs: Runs, exposure: Exposure, least: float, every: bool = True) -> Iterator[VictimDesign]:
+def designs(
+    runs: Runs, exposure: Exposure, least: float, every: bool = True, among: tuple[Events, Ints] | None = None
+) -> Iterator[VictimDesign]:
     """Yield the evidence of each function in order of its code; with *every* also of those that have none.
 
     Version 0 is that of a victim's last run. Some victims' rows are copied at a time, and their concurrencies with
-    the functions that they met for *least* in all.
+    the functions that they met for *least* in all. *among*: the events of the whole cluster, and which activation
+    of theirs each of *runs* is; None: there are no other runs.
     """
-    known = events(runs.function, runs.start / 1e6, runs.end / 1e6, len(runs.functions))
+    known, places = among or (events(runs.function, runs.start / 1e6, runs.end / 1e6, len(runs.functions)), None)
     waiting, values = list[tuple[VictimDesign, Ints, Ints]](), 0
     for found, rows in _alone(runs, exposure, every):
         met = np.bincount(found.indices, weights=found.values, minlength=found.functions)
@@ -57,7 +60,7 @@ def designs(runs: Runs, exposure: Exposure, least: float, every: bool = True) ->
         if waiting and values > _VALUES:
             yield from _around(known, waiting)
             waiting, values = [], len(rows) * len(columns)
-        waiting.append((found, rows, columns))
+        waiting.append((found, rows if places is None else places[rows], columns))
     yield from _around(known, waiting)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from featurestore.engines.spark import learn as engine
 from featurestore.engines.spark.session import session
+from featurestore.engines.spark.window import Asked
 from featurestore.store.duck import Store
 from jobs import learn, planning
 from jobs.config import Settings
@@ -51,7 +52,7 @@ def run_in(
     started = now()
     plan = store.read(lambda con: planning.plan(con, cluster, started, settings, code_version(), full=True))
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z"
-    asked = engine.Asked(
+    asked = Asked(
         tables,
         cluster,
         window=round(settings.learn.window.total_seconds() * 1e6),

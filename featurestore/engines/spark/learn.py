@@ -1,8 +1,8 @@
 """A full fit on Spark: which step runs where, and what the driver makes of the answers.
 
-By function: attribution, and what needs one function's runs and its pods' samples. By node: exposure. By victim: the
-fit. By block of days: the fold. The driver holds names, one row a function, node or pair, and 64 bytes a run for the
-concurrency of the whole cluster.
+By some functions: attribution, and what needs one function's runs and its pods' samples. By some nodes: exposure. By
+some victims: the fits. By block of days: the fold. The driver holds names, one row a function, node or pair, and some
+60 bytes a run for the concurrency of the whole cluster.
 """
 
 import pickle
@@ -10,7 +10,6 @@ import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,38 +21,33 @@ from threadpoolctl import threadpool_limits
 
 from featurestore import answers, details, profiles
 from featurestore.attribution.attribute import CERTAIN, METHODS
-from featurestore.columnar import distinct, integers
+from featurestore.designs import design
 from featurestore.engines.beginning import points_of
 from featurestore.engines.candidate import Inputs, Learned, Options, Prepared
 from featurestore.engines.concluding import Found, conclude
-from featurestore.engines.folding import DAY, HOUR, cuts
+from featurestore.engines.folding import HOUR, cuts
 from featurestore.engines.past import Past
 from featurestore.engines.spark import gathered, shared, work
 from featurestore.engines.spark.reading import Export
-from featurestore.engines.spark.rows import ROWS, ddl, runs_of, schema
+from featurestore.engines.spark.rows import DDL, bodies
 from featurestore.engines.spark.tries import Tries
-from featurestore.exposure.sweep import OPEN
+from featurestore.engines.spark.window import PLACED, Asked, given_of, groups, together
+from featurestore.exposure.sweep import OPEN, Exposure
 from featurestore.interference.blocks import Linearisation
-from featurestore.interference.concurrency import build
-from featurestore.states import Step
+from featurestore.interference.concurrency import events
+from featurestore.interference.evidence import Told, told
+from featurestore.interference.victim import fit_victim
+from featurestore.runs import Runs
+from featurestore.states import Packed, Step
 from featurestore.used import USE
-from pipeline.errors import BadInput
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: What `learn` tells that it has done.
 STEPS = ("attribution", "fit", "fold")
+#: Runs in a group of victims, about: what a task holds. There are as many tasks a group as `_TASKS`, so that groups
+#: seldom share one, and `_MOST_TASKS` at most but a group each.
+_FITTED, _TASKS, _MOST_TASKS = 400_000, 4, 2_000
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Which *cluster* of the export at *place* is learned from: the last *window* (microseconds) up to *until*, None:
-    up to its newest activation. Days that end *lag* before that are folded for good."""
-
-    place: str
-    cluster: str
-    window: int
-    until: int | None
-    lag: int
+_NO_EXPOSURE = Exposure(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
 
 
 def learn(
@@ -65,219 +59,184 @@ def learn(
     What single activations used is not in the answer. Raises `BadInput` where the export has no activations.
     """
     export, tries = Export(spark, asked.place, asked.cluster), Tries(spark)
+    cores = spark.sparkContext.defaultParallelism
     tries.step("attribution")
-    given, inputs, activations, counted = _given(export, asked, options)
-    placed = _placed(export, activations, given).persist()
+    given, inputs, activations, counted = given_of(export, asked, options, cores)
+    number = groups(counted[0], PLACED, cores)
+    parcels = together(export, activations, given, number, cores)
+    placed = _worked(parcels, number, work.place, given=given).persist()
     try:
-        told = [pickle.loads(body) for body in _bodies(placed)]
+        said = [each for _, each in _told(placed)]
+        activations.unpersist()
         progress("attribution")
         tries.step("fit")
-        runs = placed.filter("body IS NULL").drop("body")
-        beside = _beside(runs, given)
-        with tempfile.TemporaryDirectory(prefix="colocate-") as scratch:
-            sent = _sent(spark, runs, given, Path(scratch))
-            fits = beside.groupBy("function").applyInArrow(
-                work.bound(work.fit, given=given, concurrency=partial(shared.sent, sent)), ddl(work.ANSWER)
-            )
-            victims = _answers(fits)
-            progress("fit")
+        fitted = _fitted(spark, placed, said, given, cores)
+        progress("fit")
         tries.step("fold")
-        found = [victims[code] for code in range(len(given.functions))]
-        past = Past(inputs.since)
-        days, folds = _days(runs, given, points_of([fit for fit, *_ in found], past))
+        fits, past = fitted.fits, Past(inputs.since)
+        days, folds = _days(placed, said, given, points_of(fits, past))
         tries.step("rest")
-        several = _several(runs)
-        first, last = runs.filter("fitted").selectExpr("min(start)", "max(until)").first()
+        spark.range(1).count()
         again = tries.again()
         progress("fold")
     finally:
         placed.unpersist()
     everything = Found(
-        fits=[fit for fit, *_ in found],
+        fits=fits,
         days=days,
-        several=several,
-        measured=profiles.shared(*gathered.measured(told), given.specs, given.node_types),
-        known=gathered.known(told, len(given.functions)),
-        counted={key: value for each in told for key, value in each.counted.items()},
+        several=set().union(*(each.several for each in said)),
+        measured=profiles.shared(*gathered.measured(said), given.specs, given.node_types),
+        known=gathered.known(said, len(given.functions)),
+        counted={key: value for each in said for key, value in each.counted.items()},
         tables={
-            "latencies": gathered.ordered([each.latencies for each in told], ("node", "function", "node_type")),
-            "company": answers.most_met(
-                gathered.ordered([company for _, company, *_ in found], ("node", "function"))
-            ),
-            "busyness": gathered.ordered([each.busyness for each in told], ("node", "function")),
+            "latencies": gathered.ordered([each.latencies for each in said], ("node", "function", "node_type")),
+            "company": answers.most_met(gathered.ordered(fitted.company, ("node", "function"))),
+            "busyness": gathered.ordered([each.busyness for each in said], ("node", "function")),
         },
         compared={
-            name: pa.concat_tables([compared[name] for _, _, compared, *_ in found]).unify_dictionaries()
+            name: pa.concat_tables([each[name] for each in fitted.compared]).unify_dictionaries()
             for name in details.OF_FULL_FITS
         },
-        ran=len(told),
-        exposures=sum(exposures for *_, exposures, _ in found),
-        first=first,
-        last=last,
+        ran=sum(len(each.functions) for each in said),
+        exposures=fitted.exposures,
+        first=min((each.first for each in said if each.first is not None), default=None),
+        last=max((each.last for each in said if each.last is not None), default=None),
     )
-    nowhere, _ = runs_of(schema(ROWS).empty_table(), given.functions, given.nodes, given.node_types)
-    methods = gathered.methods(told)
+    methods = gathered.methods(said)
     on_nodes = round(sum(methods[METHODS[code]] for code in CERTAIN))
+    nowhere = _nowhere(given)
     ready = Prepared(nowhere, inputs.usage, USE.empty_table(), methods, *counted, on_nodes, np.zeros(0, bool))
     with threadpool_limits(1, "blas"):
         learned = conclude(everything, ready, inputs, options, past, None)
-    where = [each.where for each in told] + [each for *_, each in found] + folds
+    where = [*(each.where for each in said), *fitted.where, *folds]
     return replace(learned, metrics={**learned.metrics, "engine": _engine(spark, where, again)}), inputs
 
 
-def _given(export: Export, asked: Asked, options: Options) -> tuple[work.Given, Inputs, Any, tuple[int, int]]:
-    """Return what all steps are given, the inputs without what is large, the activations, and how many there are,
-    composites apart."""
-    every = export.table("activations")
-    [newest] = every.selectExpr("unix_micros(max(start))").first()
-    if newest is None:
-        raise BadInput(f"{asked.place}: no activations of cluster {asked.cluster!r} (colocate export parquet)")
-    until = newest + 1_000_000 if asked.until is None or newest < asked.until - asked.window else asked.until
-    since = until - asked.window
-    near = export.table("activations", _day(since - DAY)).filter(
-        f"start >= timestamp_micros({since - DAY}) AND start < timestamp_micros({until})"
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """What the victims say: their *fits* in order, and of each group of them its tables."""
+
+    fits: Sequence[Told]
+    company: Sequence[pa.Table]
+    compared: Sequence[Mapping[str, pa.Table]]
+    exposures: int
+    where: Sequence[Mapping[str, Any]]
+
+
+def _fitted(spark: Any, placed: Any, said: Sequence[work.Placed], given: work.Given, cores: int) -> _Fitted:
+    """Sweep the nodes and fit the victims, in groups of about as many runs each."""
+    counts, start, end = gathered.runs(said, len(given.functions))
+    number = min(groups(len(start), _FITTED, cores), len(counts))
+    beside = _worked(
+        placed.filter(f"part = '{work.RUNS}' AND key < {given.swept}"),
+        given.swept,
+        work.beside,
+        given=given,
+        chunks=gathered.chunks(counts, number),
     )
-    first = since
-    for _ in range(2):  # all that ended since, and all that they ran beside: as `store.states.reach` reads
-        [begun] = (
-            near.filter(
-                "NOT composite AND unix_micros(coalesce(end, start)) + CASE WHEN end IS NULL THEN"
-                f" coalesce(timeout_ms, 0) * 1000 ELSE 0 END >= {first}"
+    with tempfile.TemporaryDirectory(prefix="colocate-") as scratch:
+        path = Path(scratch) / f"events-{uuid.uuid4().hex}"
+        function = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        every = events(function, start / 1e6, end / 1e6, len(counts))
+        shared.write(every, np.cumsum(counts) - counts, path)
+        del every, function, start, end
+        spark.sparkContext.addFile(str(path))
+        found = [
+            each
+            for _, each in _told(
+                _worked(beside, number, work.fit, given=given, events=partial(shared.sent, path.name))
             )
-            .selectExpr("unix_micros(min(start))")
-            .first()
-        )
-        first = min(first, begun) if begun is not None else first
-    activations = near.filter(f"start >= timestamp_micros({first - 2 * options.step_us})")
-    count, composites = activations.selectExpr("count(*)", "count_if(composite)").first()
-    if count == composites:
-        raise BadInput(f"{asked.place}: no activations of cluster {asked.cluster!r} but those of compositions")
-    activations = activations.filter("NOT composite")
-    specs = export.small("nodes")
-    own = activations.select("function", "node_type", "node").distinct().toArrow()
-    there = export.table("placements").select("node").distinct().toArrow()
-    given = work.Given(
-        functions=distinct(own["function"]),
-        nodes=distinct(specs["node"], own["node"], there["node"]),
-        node_types=distinct(specs["node_type"], own["node_type"]),
-        specs=specs,
-        since=since,
-        until=until,
-        options=options,
+        ]
+    fits = {fit.victim: fit for own, *_ in found for fit in own}
+    nowhere = _nowhere(given)
+    for code in set(range(len(counts))) - fits.keys():  # of no evidence at all
+        nothing = design(code, nowhere, _NO_EXPOSURE, _NO_EXPOSURE.rows)
+        fits[code] = told(fit_victim(nothing, None, given.options.estimation))
+    return _Fitted(
+        [fits[code] for code in range(len(counts))],
+        [company for _, company, *_ in found],
+        [compared for _, _, compared, *_ in found],
+        sum(exposures for *_, exposures, _ in found),
+        [where for *_, where in found],
     )
-    none = pa.table({})
-    inputs = Inputs(
-        activations=none,
-        placements=none,
-        nodes=specs,
-        usage=none,
-        declared=export.small("declared"),
-        workflows=export.small("workflows"),
-        since=since,
-        until=until,
-        settled=until - asked.lag,
-    )
-    return given, inputs, activations, (count, composites)
-
-
-def _placed(export: Export, activations: Any, given: work.Given) -> Any:
-    """Return the `ROWS` of all functions: each function's activations, pods and samples meet in one place."""
-    lives = export.table("placements").filter(
-        f"started < timestamp_micros({given.until}) AND"
-        f" coalesce(ended, timestamp_micros({given.until})) > timestamp_micros({given.since - 2 * DAY})"
-        " AND function IS NOT NULL"
-    )
-    named = (
-        activations.filter("pod IS NOT NULL AND node IS NULL")
-        .selectExpr("function AS key", "pod")
-        .distinct()
-        .join(lives, "pod")
-        .filter("key <> function")
-    )
-    pods = lives.selectExpr("function AS key", "*").unionByName(named)
-    metrics = ", ".join(f"'{name}'" for name in sorted(_metrics()))
-    samples = (
-        export.table("usage", _day(given.since - 2 * DAY))
-        .filter(f"metric IN ({metrics}) AND at < timestamp_micros({given.until})")
-        .join(pods.selectExpr("key", "namespace", "pod AS name").distinct(), ["namespace", "name"])
-    )
-    together = activations.selectExpr("'activations' AS part", "function AS key", "*")
-    for part, rows in (("placements", pods), ("usage", samples)):
-        together = together.unionByName(rows.selectExpr(f"'{part}' AS part", "*"), allowMissingColumns=True)
-    return together.groupBy("key").applyInArrow(work.bound(work.place, given=given), ddl(ROWS))
-
-
-def _metrics() -> set[str]:
-    return {metric for own in profiles.METRICS.values() for metric in own} | {"cpu_throttled", "memory_pressure"}
-
-
-def _beside(runs: Any, given: work.Given) -> Any:
-    """Return the runs with their exposures; those on no known node as they are."""
-    columns = {name: kind for name, kind in ROWS.items() if name != "body"}
-    swept = runs.filter("node >= 0").groupBy("node").applyInArrow(work.bound(work.beside, given=given), ddl(columns))
-    return swept.unionByName(runs.filter("node < 0"))
-
-
-def _sent(spark: Any, runs: Any, given: work.Given, scratch: Path) -> str:
-    """Build the concurrency of the whole cluster and send it to all workers; return its name there."""
-    every = runs.select("function", "start", "until").toArrow()
-    function, start, end = (integers(every[name], 0) for name in ("function", "start", "until"))
-    path = scratch / f"concurrency-{uuid.uuid4().hex}"
-    shared.write(build(function, start / 1e6, end / 1e6, len(given.functions)), path)
-    spark.sparkContext.addFile(str(path))
-    return path.name
 
 
 def _days(
-    runs: Any, given: work.Given, points: Mapping[int, Linearisation]
+    placed: Any, said: Sequence[work.Placed], given: work.Given, points: Mapping[int, Linearisation]
 ) -> tuple[list[Step], list[Mapping[str, Any]]]:
     """Reduce the blocks of days, each where its runs are; in order, and who did it."""
-    hours = runs.filter("fitted").selectExpr(f"until div {HOUR} AS hour").groupBy("hour").count().toArrow()
-    hours = hours.sort_by("hour")
-    hour, count = (integers(hours[name], 0) for name in ("hour", "count"))
-    edges = np.array(cuts(hour, count, given.since, given.until, given.options.most))
+    hours, count, begun = gathered.hours(said)
+    edges = np.array(cuts(hours, count, given.since, given.until, given.options.most))
     edges[-1] = OPEN
-    begun = runs.mapInArrow(partial(work.begins, edges=edges), "block int, start long").groupBy("block").min("start")
     firsts = np.full(len(edges) - 1, OPEN)
-    for block, first in begun.collect():
-        firsts[block] = first
-    near = runs.drop("indices", "values").mapInArrow(
-        partial(work.near, edges=edges, firsts=firsts), ddl({**work.CARRIED, "block": "int"})
+    np.minimum.at(firsts, np.searchsorted(edges[1:-1], hours * HOUR, side="right"), begun)
+    near = placed.filter(f"part = '{work.RUNS}'").mapInArrow(
+        partial(work.near, given=given, edges=edges, firsts=firsts), DDL
     )
-    work_of = work.bound(work.fold, given=given, edges=edges, points=points)
-    said = _answers(near.groupBy("block").applyInArrow(work_of, ddl(work.ANSWER)))
+    answered = _worked(near, len(firsts), work.fold, given=given, edges=edges, points=points).toArrow()
+    steps = {key: pickle.loads(body) for key, body in zip(*_parcels(answered, work.TOLD), strict=True)}
+    blocks: dict[int, list[bytes]] = {key: [] for key in steps}
+    for key, body in zip(*_parcels(answered, work.BLOCKS), strict=True):
+        blocks[key].append(bytes(body))
     nothing = [Step(int(since), int(until), 0.0, {}) for since, until in pairwise(edges)]
-    days = [said[block][0] if block in said else step for block, step in enumerate(nothing)]
-    return days, [where for _, where in said.values()]
+    days = [
+        replace(steps[key][0], blocks=Packed(blocks[key])) if key in steps else step
+        for key, step in enumerate(nothing)
+    ]
+    return days, [where for _, where in steps.values()]
 
 
-def _bodies(placed: Any) -> list[bytes]:
-    found: list[bytes] = placed.filter("body IS NOT NULL").select("body").toArrow()["body"].to_pylist()
-    return found
+def _worked(parcels: Any, number: int, function: Callable[..., pa.Table], **given: object) -> Any:
+    """Return what *function* makes of each of so many groups of *parcels*, as parcels."""
+    tasks = max(number, min(_TASKS * number, _MOST_TASKS))
+    return parcels.repartition(tasks, "key").groupBy("key").applyInArrow(work.bound(function, **given), DDL)
 
 
-def _answers(frame: Any) -> dict[int, Any]:
-    """Return what each key's step said."""
-    table = frame.toArrow()
-    keys, bodies = (table[name].to_pylist() for name in ("key", "body"))
-    return {key: pickle.loads(body) for key, body in zip(keys, bodies, strict=True)}
+def _told(frame: Any) -> list[tuple[int, Any]]:
+    """Return what each group's step said to the driver, by the groups' keys."""
+    table = frame.filter(f"part = '{work.TOLD}'").toArrow()
+    keys, found = _parcels(table, work.TOLD)
+    return [(key, pickle.loads(body)) for key, body in zip(keys, found, strict=True)]
 
 
-def _several(runs: Any) -> set[int]:
-    found = runs.filter("fitted").select("function", "version").distinct().groupBy("function").count()
-    return set(found.filter("count > 1").toArrow()["function"].to_pylist())
+def _parcels(table: pa.Table, part: str) -> tuple[list[int], list[memoryview]]:
+    """Return the keys and the bytes of the parcels of one part."""
+    own = [key for key, name in zip(table["key"].to_pylist(), table["part"].to_pylist(), strict=True) if name == part]
+    return own, list(bodies(table, part))
+
+
+def _nowhere(given: work.Given) -> Runs:
+    """Return no runs, under the names of the cluster."""
+    code, time, flag = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, bool)
+    return Runs(
+        functions=given.functions,
+        nodes=given.nodes,
+        node_types=given.node_types,
+        pods=pa.array([], pa.string()),
+        versions=(),
+        function=code,
+        node=code,
+        node_type=code,
+        pod=code,
+        start=time,
+        end=time,
+        execution=np.zeros(0),
+        cold=flag,
+        version=time,
+        evidence=flag,
+    )
 
 
 def _engine(spark: Any, where: Sequence[Mapping[str, Any]], again: Mapping[str, int]) -> dict[str, Any]:
-    """Return for the model's record who ran each step: processes, and how many tasks were tried again."""
-    steps: dict[str, Any] = {name: {"parts": 0, "retried": number, "processes": []} for name, number in again.items()}
+    """Return for the model's record who ran each step: processes, the largest peak of their memory so far (MB), and
+    how many tasks were tried again."""
+    steps: dict[str, Any] = {
+        name: {"parts": 0, "retried": number, "processes": [], "peak_mb": 0.0} for name, number in again.items()
+    }
     for each in where:
         step = steps[each["step"]]
-        step["parts"] += 1
+        step["parts"] += each["parts"]
+        step["peak_mb"] = max(step["peak_mb"], each["peak_mb"])
         if (process := f"{each['host']}:{each['pid']}") not in step["processes"]:
             step["processes"].append(process)
     return {"name": "spark", "version": spark.version, "steps": steps}
-
-
-def _day(us: int) -> str:
-    return f"{_EPOCH + timedelta(microseconds=us):%Y-%m-%d}"

@@ -23,9 +23,19 @@ class Export:
 
     def __init__(self, spark: Any, place: str, cluster: str) -> None:
         self._spark, self._place, self._cluster = spark, place.rstrip("/"), cluster
+        self._found: dict[str, Any] = {}
 
-    def table(self, name: str, since: str | None = None) -> Any:
-        """Return a table of the cluster, from day *since* on; empty where the export has none of it."""
+    def table(self, name: str, since: str | None = None, until: str | None = None) -> Any:
+        """Return a table of the cluster, from day *since* to day *until*; empty where the export has none of it."""
+        if name not in self._found:  # its files, thousands of them, are listed once
+            self._found[name] = self._listed(name)
+        found = self._found[name]
+        if "day" in found.columns:
+            found = found if since is None else found.filter(found["day"] >= since)
+            found = found if until is None else found.filter(found["day"] <= until)
+        return found.select(*TABLES[name].names)
+
+    def _listed(self, name: str) -> Any:
         from pyspark.errors import AnalysisException
 
         kinds = {field.name: _TYPES[field.type] for field in TABLES[name]}
@@ -40,10 +50,7 @@ class Export:
                 raise BadInput(f"{self._place}/{name}: {str(error).splitlines()[0]}") from error
             nothing = self._spark.range(0)  # known to be empty when it is planned, so that no task is spent on it
             return nothing.selectExpr(*(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in kinds.items()))
-        found = found.filter(found["cluster"] == self._cluster)
-        if since is not None and days:
-            found = found.filter(found["day"] >= since)
-        return found.select(*TABLES[name].names)
+        return found.filter(found["cluster"] == self._cluster)
 
     def small(self, name: str) -> pa.Table:
         """Return a table that fits into memory, as learning has it."""

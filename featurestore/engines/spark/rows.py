@@ -1,139 +1,134 @@
-"""Runs on their way between workers: the columns of `featurestore.runs.Runs` as an Arrow table, and back."""
+"""What travels between workers: parcels of bytes, which Spark moves by their keys and never looks into.
 
-from collections.abc import Mapping
+A row of Spark is a parcel of many runs or records. Rows of one run each, with their exposures as lists, cost the
+virtual machine more than the kernels do.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from featurestore.columnar import codes, distinct, flags, floats, integers
-from featurestore.exposure.kernels import Floats, Ints
-from featurestore.exposure.sweep import Exposure
-from featurestore.runs import Runs
+from featurestore.designs import _taken
+from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.exposure.sweep import Exposure, group
+from featurestore.runs import Bools, Runs
 
-#: A run of a function: *row* counts a function's runs in order of start; *fitted* is evidence that is not set aside.
-#: *indices* and *values* are its exposure, null where its node is not known. A row with a *body* is no run: it holds
-#: what a step found beside its runs.
-ROWS: Mapping[str, str] = {
-    "function": "int",
-    "row": "long",
-    "node": "int",
-    "node_type": "int",
-    "start": "long",
-    "until": "long",
-    "execution": "double",
-    "cold": "boolean",
-    "version": "string",
-    "evidence": "boolean",
-    "fitted": "boolean",
-    "throttled": "double",
-    "pressure": "double",
-    "indices": "array<int>",
-    "values": "array<double>",
-    "body": "binary",
-}
+#: A parcel: the group that it goes to, what it is of, and its bytes.
+PARCEL: Mapping[str, str] = {"key": "int", "part": "string", "body": "binary"}
+SCHEMA = pa.schema([("key", pa.int32()), ("part", pa.string()), ("body", pa.binary())])
+DDL = ", ".join(f"`{name}` {kind}" for name, kind in PARCEL.items())
 
-_ARROW: Mapping[str, pa.DataType] = {
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "array<int>": pa.list_(pa.int32()),
-    "array<double>": pa.list_(pa.float64()),
-}
+#: Runs in one parcel at most, so that no row is too large for a virtual machine.
+MOST = 100_000
 
-#: Rows in one batch of what a step gives back.
-_BATCH = 50_000
+#: The columns of `Runs` that travel.
+_COLUMNS = ("function", "node", "node_type", "start", "end", "execution", "cold", "evidence")
+_SERIES = ("throttled", "pressure")
 
 
-def schema(columns: Mapping[str, str]) -> pa.Schema:
-    """Return the Arrow schema of *columns*, given by their Spark types."""
-    return pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Runs on their way: *row* [n] counts a function's runs in order; *fitted* [n] marks evidence that is not set
+    aside. *widths* [n], *indices* and *values* are the exposure of each run, where they are known."""
+
+    columns: Mapping[str, np.ndarray[Any, Any]]
+    versions: tuple[str, ...]
+    row: Codes
+    fitted: Bools
+    widths: Codes | None = None
+    indices: Codes | None = None
+    values: Floats | None = None
 
 
-def ddl(columns: Mapping[str, str]) -> str:
-    """Return *columns* as Spark wants them."""
-    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+def parcels(key: Ints, runs: Runs, row: Codes, fitted: Bools, exposure: Exposure | None = None) -> Iterator[Any]:
+    """Yield the key and the bytes of each parcel of *runs* [n] that go to the groups *key* [n]; -1 stays behind.
+
+    *exposure* speaks of all runs that go anywhere.
+    """
+    series = {name: values for name in _SERIES if (values := getattr(runs, name)) is not None}
+    columns = {**{name: getattr(runs, name) for name in _COLUMNS}, **series, "version": runs.version.astype(np.int32)}
+    rows, offsets = group((key + 1).astype(np.int32))
+    line = np.zeros(len(runs), np.int32)
+    if exposure is not None:
+        line[exposure.rows] = np.arange(len(exposure.rows))
+    for to in np.flatnonzero(np.diff(offsets[1:])).tolist():
+        for first in range(int(offsets[to + 1]), int(offsets[to + 2]), MOST):
+            own = rows[first : min(first + MOST, int(offsets[to + 2]))]
+            met: tuple[Any, ...] = ()
+            if exposure is not None:
+                starts, indices, values = _taken(line[own], exposure.indptr, exposure.indices, exposure.values)
+                met = (np.diff(starts).astype(np.int32), indices, values)
+            sent = Sent(
+                {name: each[own] for name, each in columns.items()}, runs.versions, row[own], fitted[own], *met
+            )
+            yield to, pickle.dumps(sent)
 
 
-def rows_of(runs: Runs, function: int, fitted: np.ndarray[tuple[int], np.dtype[np.bool_]], body: bytes) -> pa.Table:
-    """Return the *runs* of one function, in order, under its code, and the *body* that goes with them."""
-    n = len(runs)
-    columns: dict[str, object] = {
-        "function": np.full(n, function, np.int32),
-        "row": np.arange(n),
-        "until": runs.end,
-        "version": pa.array(runs.versions, pa.string()).take(pa.array(runs.version)),
-        "fitted": fitted,
-        **{name: getattr(runs, name) for name in ("node", "node_type", "start", "execution", "cold", "evidence")},
-        **{name: _or_nan(getattr(runs, name), n) for name in ("throttled", "pressure")},
-    }
-    target = schema(ROWS)
-    table = pa.table(
-        {name: columns[name] if name in columns else pa.nulls(n, target.field(name).type) for name in ROWS}
+def joined(
+    bodies: Iterable[Any], functions: pa.Array, nodes: pa.Array, node_types: pa.Array
+) -> tuple[Runs, Codes, Bools, Exposure | None]:
+    """Return the runs of all parcels in order of start, those of a function in order of their rows; these rows, which
+    are fitted, and the exposure of those whose node is known, where the parcels have one."""
+    sent = [pickle.loads(body) for body in bodies]
+    sent.sort(key=lambda each: (each.columns["function"][0], each.row[0]))
+    columns = {name: _together([each.columns[name] for each in sent]) for name in (*_COLUMNS, "version")}
+    row, fitted = _together([each.row for each in sent]), _together([each.fitted for each in sent])
+    order = np.lexsort((row, columns["start"]))
+    versions, columns["version"] = _renamed(sent, columns["version"])
+    for name in _SERIES:
+        columns[name] = _together([each.columns.get(name, np.full(len(each.row), np.nan)) for each in sent])
+    exposure = None
+    if sent[0].widths is not None:
+        indptr = np.concatenate([[0], np.cumsum(_together([each.widths for each in sent]))]).astype(np.int64)
+        placed = np.flatnonzero(columns["node"][order] >= 0).astype(np.int32)
+        entries = (_together([getattr(each, name) for each in sent]) for name in ("indices", "values"))
+        exposure = Exposure(placed, *_taken(order[placed].astype(np.int32), indptr, *entries))
+    ordered = {name: each[order] for name, each in columns.items()}
+    runs = Runs(
+        functions=functions,
+        nodes=nodes,
+        node_types=node_types,
+        pods=pa.array([], pa.string()),
+        versions=versions,
+        pod=np.full(len(order), -1, np.int32),
+        **ordered,
     )
-    own = pa.Table.from_pylist([{"function": function, "body": body}], schema=target)
-    return pa.concat_tables([own, *_batches(table.cast(target))])
+    return runs, row[order], fitted[order], exposure
 
 
-def exposed(table: pa.Table, exposure: Exposure) -> pa.Table:
-    """Return the rows of *table* with their exposures, in batches."""
-    found = []
-    table = table.take(pa.array(exposure.rows))
-    for first in range(0, len(exposure.rows), _BATCH):
-        part = table.slice(first, _BATCH)
-        low, high = exposure.indptr[first], exposure.indptr[first + part.num_rows]
-        offsets = pa.array((exposure.indptr[first : first + part.num_rows + 1] - low).astype(np.int32))
-        for name in ("indices", "values"):
-            lists = pa.ListArray.from_arrays(offsets, pa.array(getattr(exposure, name)[low:high]))
-            part = part.set_column(part.schema.get_field_index(name), name, lists)
-        found.append(part)
-    return pa.concat_tables(found) if found else table
+def table(rows: Iterable[tuple[int, str, Any]]) -> pa.Table:
+    """Return parcels (key, part, body) as Spark takes them."""
+    keys, parts, bodies = zip(*rows, strict=True) if (rows := list(rows)) else ((), (), ())
+    return pa.table({"key": pa.array(keys, pa.int32()), "part": list(parts), "body": list(bodies)}, schema=SCHEMA)
 
 
-def runs_of(table: pa.Table, functions: pa.Array, nodes: pa.Array, node_types: pa.Array) -> tuple[Runs, pa.Table]:
-    """Return the runs of *table* in order of start, evidence as *evidence* has it, and the table in that order."""
-    table = table.sort_by([("start", "ascending"), ("function", "ascending"), ("row", "ascending")]).combine_chunks()
-    versions = distinct(table["version"])
-    return (
-        Runs(
-            functions=functions,
-            nodes=nodes,
-            node_types=node_types,
-            pods=pa.array([], pa.string()),
-            versions=tuple(versions.to_pylist()),
-            function=integers(table["function"], -1).astype(np.int32),
-            node=integers(table["node"], -1).astype(np.int32),
-            node_type=integers(table["node_type"], -1).astype(np.int32),
-            pod=np.full(table.num_rows, -1, np.int32),
-            start=integers(table["start"], 0),
-            end=integers(table["until"], 0),
-            execution=floats(table["execution"]),
-            cold=flags(table["cold"]),
-            version=codes(table["version"], versions).astype(np.int64),
-            evidence=flags(table["evidence"]),
-            throttled=floats(table["throttled"]),
-            pressure=floats(table["pressure"]),
-        ),
-        table,
-    )
+def bodies(parcels: pa.Table | pa.RecordBatch, part: str) -> Iterator[memoryview]:
+    """Yield the bytes of the parcels of one part, not copied."""
+    for name, body in zip(parcels["part"].to_pylist(), parcels["body"], strict=True):
+        if name == part:
+            yield memoryview(body.as_buffer())
 
 
-def exposure_of(table: pa.Table) -> Exposure:
-    """Return the exposures of the rows of *table* that have one."""
-    lists = {name: table[name].combine_chunks() for name in ("indices", "values")}
-    rows = np.flatnonzero(lists["indices"].is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
-    taken = {name: each.take(pa.array(rows)) for name, each in lists.items()}
-    width: Ints = np.diff(taken["indices"].offsets.to_numpy())
-    values: Floats = taken["values"].flatten().to_numpy().astype(np.float64)
-    indices = taken["indices"].flatten().to_numpy().astype(np.int32)
-    return Exposure(rows, np.concatenate([[0], np.cumsum(width)]).astype(np.int64), indices, values)
+def records(found: Iterable[Any], schema: pa.Schema) -> pa.Table:
+    """Return the records whose Arrow streams are *found*."""
+    parts = [pa.ipc.open_stream(body).read_all() for body in found]
+    return pa.concat_tables(
+        [schema.empty_table(), *(part.select(schema.names).cast(schema) for part in parts)]
+    ).combine_chunks()
 
 
-def _or_nan(values: Floats | None, n: int) -> Floats:
-    return np.full(n, np.nan) if values is None else values
+def _renamed(sent: list[Sent], version: Codes) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of the versions that came, and the codes [n] of each run's."""
+    names = sorted({name for each in sent for name in each.versions})
+    place = {name: code for code, name in enumerate(names)}
+    tables = [np.array([place[name] for name in each.versions], np.int64) for each in sent]
+    shift = np.repeat(np.cumsum([0, *map(len, tables)])[:-1], [len(each.row) for each in sent])
+    return tuple(names), np.concatenate(tables)[version + shift]
 
 
-def _batches(table: pa.Table) -> list[pa.Table]:
-    return [table.slice(first, _BATCH) for first in range(0, table.num_rows, _BATCH)]
+def _together(parts: list[Any]) -> Any:
+    return np.concatenate(parts)

@@ -60,7 +60,10 @@ def session(master: str) -> Iterator[Any]:
     except Exception as error:  # py4j has errors of its own for a JVM that does not start or reach its master
         raise Permanent("spark", "unreachable", f"--master {master}: {line(str(error))}") from error
     try:
-        spark.conf.set("spark.sql.shuffle.partitions", str(3 * spark.sparkContext.defaultParallelism))
+        cores = spark.sparkContext.defaultParallelism
+        spark.conf.set("spark.sql.shuffle.partitions", str(3 * cores))
+        # Directories are listed by so many tasks, and not by one each: there is one for each day and node.
+        spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", str(8 * cores))
         yield spark
     except (PySparkException, Py4JError) as error:
         raise Permanent("spark", "failed", f"--master {master}: {line(str(error))}") from error

@@ -1,4 +1,4 @@
-"""What runs in the workers: one function, node, victim or block of days at a time, over Arrow tables.
+"""What runs in the workers: some functions, nodes or victims, or a block of days at a time, as parcels of bytes.
 
 It knows the kernels and nothing of Spark. What is not rows goes to the driver pickled, as Spark itself
 sends what it runs.
@@ -6,11 +6,13 @@ sends what it runs.
 
 import os
 import pickle
+import resource
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,33 +22,37 @@ from threadpoolctl import threadpool_limits
 from featurestore import answers, details, node_kernels, profiles, unmeasured
 from featurestore.attribution.attribute import attribute
 from featurestore.chronological import by_start
-from featurestore.columnar import codes, floats
-from featurestore.designs import design, expose, in_order, pressed
+from featurestore.columnar import codes, distinct, floats, integers
+from featurestore.designs import designs, expose, pressed
+from featurestore.engines.beginning import renewed
 from featurestore.engines.candidate import Options
-from featurestore.engines.folding import DAY, block
-from featurestore.engines.spark.rows import ROWS, exposed, exposure_of, rows_of, runs_of, schema
+from featurestore.engines.folding import DAY, HOUR, block
+from featurestore.engines.spark.rows import bodies, joined, parcels, records, table
 from featurestore.exported import TABLES
-from featurestore.exposure.kernels import Ints
-from featurestore.exposure.sweep import OPEN
+from featurestore.exposure.kernels import Floats, Ints
+from featurestore.exposure.sweep import OPEN, group
 from featurestore.held import set_aside
 from featurestore.interference.blocks import Linearisation
-from featurestore.interference.concurrency import Concurrency
+from featurestore.interference.concurrency import Events
 from featurestore.interference.evidence import told
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import read
+from featurestore.states import pack_blocks
 
-T = TypeVar("T")
+#: Records that are packed together, and victims whose blocks are.
+_RECORDS, _VICTIMS = 300_000, 40
 
-#: What of the runs is carried to the blocks of days.
-CARRIED: Mapping[str, str] = {name: kind for name, kind in ROWS.items() if name not in ("indices", "values", "body")}
+#: The columns of activations whose values have codes.
+NAMES = ("function", "node", "node_type")
 
-#: What a step gives back that gives no rows.
-ANSWER: Mapping[str, str] = {"key": "long", "body": "binary"}
+#: Parcels of runs, of what a step says to the driver, and of the blocks of victims.
+RUNS, TOLD, BLOCKS = "runs", "told", "blocks"
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What every step is given: the cluster's names, the nodes' specifications, the window, and the options."""
+    """What every step is given: the cluster's names, the nodes' specifications, the window, the options, and into
+    how many groups nodes are put (*swept*)."""
 
     functions: pa.Array
     nodes: pa.Array
@@ -55,36 +61,68 @@ class Given:
     since: int
     until: int
     options: Options
+    swept: int
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What attribution and the series of one function's pods say beside its runs."""
+    """What attribution and the series of the pods of some functions [k] say beside their runs.
 
-    function: int
+    *functions* [k] are their codes, *runs* [k] how many each has, *start* and *end* (microseconds) those of all
+    runs, function by function in order; *hours* [h] those in which runs that are fitted ended, *ended* [h] how many,
+    *begun* [h] when the first of them started. *first*, *last*: the span of what is fitted, None where nothing is.
+    """
+
     where: Mapping[str, Any]
+    functions: Ints
+    runs: Ints
+    start: Ints
+    end: Ints
+    hours: Ints
+    ended: Ints
+    begun: Ints
+    first: int | None
+    last: int | None
+    several: set[int]
     methods: Mapping[str, int]
-    skew: np.ndarray[tuple[int], np.dtype[np.float64]]
-    known: np.ndarray[tuple[int], np.dtype[np.float64]]
+    skew: Floats
+    known: Floats
     counted: answers.Answered
     latencies: pa.Table
     busyness: pa.Table
     measured: profiles.Profiles
-    most: np.ndarray[tuple[int], np.dtype[np.float64]]
+    most: Floats
 
 
-def here(step: str) -> dict[str, Any]:
-    """Return who runs *step*: the host and the process."""
-    return {"step": step, "host": socket.gethostname(), "pid": os.getpid()}
+def here(step: str, parts: int = 1) -> dict[str, Any]:
+    """Return who runs *step*, and how many parts of it: the host, the process, and its peak of memory so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"step": step, "parts": parts, "host": socket.gethostname(), "pid": os.getpid(), "peak_mb": round(peak, 1)}
 
 
-def place(key: tuple[Any, ...], table: pa.Table, given: Given) -> pa.Table:
-    """Attribute one function's runs, and measure what its pods used: `rows_of` and a `Placed`."""
-    [name] = [value.as_py() for value in key]
-    options, parts = given.options, {part: _part(table, part) for part in ("activations", "placements", "usage")}
+def pack(batches: Iterator[pa.RecordBatch], part: str) -> Iterator[pa.RecordBatch]:
+    """Yield the records of one of `exported.TABLES` as parcels by their *key*, a column beside its own.
+
+    Activations of composites are left out; how many there are of both, and whom the others name, is told as well.
+    """
+    waiting, count = list[pa.RecordBatch](), 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= _RECORDS:
+            yield from _packed(waiting, part)
+            waiting, count = [], 0
+    if count:
+        yield from _packed(waiting, part)
+
+
+def place(table_: pa.Table, given: Given) -> pa.Table:
+    """Attribute the runs of some functions, and measure what their pods used: the runs by node, and a `Placed`."""
+    options = given.options
+    parts = {part: records(bodies(table_, part), TABLES[part]) for part in ("activations", "placements", "usage")}
     activations = by_start(parts["activations"])
     if activations.num_rows == 0:
-        return schema(ROWS).empty_table()
+        return table(())
     placements = parts["placements"].sort_by([("started", "ascending"), ("uid", "ascending")])
     usage = parts["usage"].filter(pc.is_finite(parts["usage"]["value"]))
     cpu = usage.filter(pc.equal(usage["metric"], "cpu_cores"))
@@ -95,98 +133,142 @@ def place(key: tuple[Any, ...], table: pa.Table, given: Given) -> pa.Table:
     runs = replace(runs, evidence=runs.evidence & (runs.end >= given.since))
     fitted = runs.evidence & ~set_aside(runs) if options.holdout else runs.evidence
     measured, most = profiles.amounts(runs, placements, usage, options.step_us)
-    function = int(codes(pa.chunked_array([[name]]), given.functions)[0])
     skew = floats(attributed["skew_us"])
-    method = pc.value_counts(attributed["method"].cast(pa.string())).to_pylist()
+    own = codes(pa.chunked_array([runs.functions]), given.functions).astype(np.int64)
+    rows, offsets = group(runs.function)
+    row = np.empty(len(runs), np.int32)
+    row[rows] = np.arange(len(runs)) - np.repeat(offsets[:-1], np.diff(offsets))
+    seen = replace(runs, evidence=fitted)
+    hours, hour = np.unique(runs.end[fitted] // HOUR, return_inverse=True)
+    begun = np.full(len(hours), OPEN)
+    np.minimum.at(begun, hour, runs.start[fitted])
     found = Placed(
-        function=function,
-        where=here("attribution"),
-        methods={each["values"]: each["counts"] for each in method},
+        where=here("attribution", len(own)),
+        functions=own,
+        runs=np.diff(offsets),
+        start=runs.start[rows],
+        end=runs.end[rows],
+        hours=hours,
+        ended=np.bincount(hour, minlength=len(hours)),
+        begun=begun,
+        first=int(runs.start[fitted].min()) if fitted.any() else None,
+        last=int(runs.end[fitted].max()) if fitted.any() else None,
+        several={int(own[code]) for code in renewed(seen)},
+        methods=_counted(attributed["method"]),
         skew=skew[skew > 0],
-        known=unmeasured.facts(runs, activations)[0],
+        known=unmeasured.facts(runs, activations),
         counted=answers.answered(runs),
         latencies=answers.latencies(runs),
         busyness=answers.busyness(runs, given.until, placements),
-        measured=replace(measured, function=np.full_like(measured.function, function)),
+        measured=replace(measured, function=own[measured.function]),
         most=most,
     )
-    return rows_of(runs, function, fitted, pickle.dumps(found))
+    runs = replace(runs, function=own[runs.function].astype(np.int32), functions=given.functions)
+    # Runs on no known node meet nobody; they are kept apart, for the blocks of days count them as they are.
+    to = np.where(runs.node >= 0, runs.node % given.swept, given.swept).astype(np.int64)
+    return table(
+        [
+            (0, TOLD, pickle.dumps(found)),
+            *((key, RUNS, body) for key, body in parcels(to, runs, row, fitted)),
+        ]
+    )
 
 
-def beside(table: pa.Table, given: Given) -> pa.Table:
-    """Sweep one node: its runs with their exposures."""
-    runs, table = runs_of(table, given.functions, given.nodes, given.node_types)
-    return exposed(table, expose(runs))
+def beside(table_: pa.Table, given: Given, chunks: Ints) -> pa.Table:
+    """Sweep some nodes: their runs with their exposures, by the *chunks* [F] that victims are put into."""
+    runs, row, fitted, _ = joined(bodies(table_, RUNS), given.functions, given.nodes, given.node_types)
+    found = parcels(np.where(runs.node >= 0, chunks[runs.function], -1), runs, row, fitted, expose(runs))
+    return table((key, RUNS, body) for key, body in found)
 
 
-def fit(key: tuple[Any, ...], table: pa.Table, given: Given, concurrency: Callable[[], Concurrency]) -> pa.Table:
-    """Fit one victim, and compare its runs: an `ANSWER` with the fit, tables and counts."""
-    [victim] = [value.as_py() for value in key]
-    runs, table = runs_of(table, given.functions, given.nodes, given.node_types)
-    exposure = exposure_of(table)
-    fitted = replace(runs, evidence=table["fitted"].to_numpy(zero_copy_only=False))
-    rows = in_order(exposure, np.flatnonzero(fitted.evidence[exposure.rows]).astype(np.int32))
+def fit(table_: pa.Table, given: Given, events: Callable[[], tuple[Events, Ints]]) -> pa.Table:
+    """Fit some victims, and compare their runs: the fits, tables and counts. *events* gives those of the whole
+    cluster, function by function, and where each function's begin."""
+    [key] = set(table_["key"].to_pylist())
+    runs, row, seen, exposure = joined(bodies(table_, RUNS), given.functions, given.nodes, given.node_types)
+    assert exposure is not None
+    fitted = replace(runs, evidence=seen)
+    every, offsets = events()
+    estimation = given.options.estimation
     with threadpool_limits(1, "blas"):
-        found = told(fit_victim(design(victim, fitted, exposure, rows), concurrency(), given.options.estimation))
-        company, compared = answers.company(runs, exposure), details.compared(fitted, exposure, [found])
-    return _answer(victim, (found, company, compared, len(exposure.values), here("fit")))
+        evidence = designs(
+            fitted, exposure, estimation.column_overlaps, every=False, among=(every, offsets[runs.function] + row)
+        )
+        fits = [told(fit_victim(design, None, estimation)) for design in evidence]
+        company, compared = answers.company(runs, exposure), details.compared(fitted, exposure, fits)
+    said = (fits, company, compared, len(exposure.values), here("fit", len(fits)))
+    return table([(key, TOLD, pickle.dumps(said))])
 
 
 def fold(
-    key: tuple[Any, ...],
-    table: pa.Table,
+    table_: pa.Table,
     given: Given,
     edges: Ints,
     points: Mapping[int, Linearisation],
 ) -> pa.Table:
-    """Reduce one block of days of all victims: an `ANSWER` with the step."""
-    [number] = [value.as_py() for value in key]
-    runs, table = runs_of(table, given.functions, given.nodes, given.node_types)
-    kernels = node_kernels.read(given.specs, given.nodes)
-    runs = replace(runs, evidence=table["fitted"].to_numpy(zero_copy_only=False), kernels=kernels)
+    """Reduce one block of days of all victims: the step, and the blocks of some victims at a time."""
+    [key] = set(table_["key"].to_pylist())
+    runs, _, fitted, _ = joined(bodies(table_, RUNS), given.functions, given.nodes, given.node_types)
+    runs = replace(runs, evidence=fitted, kernels=node_kernels.read(given.specs, given.nodes))
     with threadpool_limits(1, "blas"):
-        step = block(runs, int(edges[number]), int(edges[number + 1]), points, replace(given.options, threads=1)).step
-    return _answer(number, (step, here("fold")))
+        step = block(runs, int(edges[key]), int(edges[key + 1]), points, replace(given.options, threads=1)).step
+    rows = sorted(step.blocks.items())
+    parts = [pack_blocks(dict(rows[at : at + _VICTIMS])) for at in range(0, len(rows), _VICTIMS)]
+    head = (key, TOLD, pickle.dumps((replace(step, blocks={}), here("fold"))))
+    return table([head, *((key, BLOCKS, body) for part in parts for body in part)])
 
 
-def begins(batches: Iterator[pa.RecordBatch], edges: Ints) -> Iterator[pa.RecordBatch]:
-    """Yield the start of the first run that is fitted of each block between *edges*, batch by batch."""
-    for batch in batches:
-        fitted = batch.column("fitted").to_numpy(zero_copy_only=False)
-        start, until = (batch.column(name).to_numpy()[fitted] for name in ("start", "until"))
-        first = np.full(len(edges) - 1, OPEN)
-        np.minimum.at(first, np.searchsorted(edges[1:-1], until, side="right"), start)
-        [blocks] = np.nonzero(first < OPEN)
-        yield pa.RecordBatch.from_pydict({"block": blocks.astype(np.int32), "start": first[blocks]})
-
-
-def near(batches: Iterator[pa.RecordBatch], edges: Ints, firsts: Ints) -> Iterator[pa.RecordBatch]:
+def near(batches: Iterator[pa.RecordBatch], given: Given, edges: Ints, firsts: Ints) -> Iterator[pa.RecordBatch]:
     """Yield each run once for every block that `folding.block` would look at it for; *firsts* [blocks] are the starts
-    of the blocks' first runs, `OPEN` where a block has none."""
-    reached = np.minimum.accumulate(firsts[::-1])[::-1]
+    of the blocks' first runs that are fitted, `OPEN` where a block has none."""
     for batch in batches:
-        start, until = (batch.column(name).to_numpy() for name in ("start", "until"))
-        low = np.searchsorted(edges[1:], start, side="right")
-        width = np.maximum(0, np.searchsorted(reached, until, side="right") - low)
-        row = np.repeat(np.arange(len(start)), width)
-        block = np.arange(len(row)) - np.repeat(np.cumsum(width) - width, width) + low[row]
-        kept = (until[row] >= firsts[block]) & (start[row] >= edges[block] - DAY)
-        found = batch.select(list(CARRIED)).take(pa.array(row[kept]))
-        yield found.append_column("block", pa.array(block[kept].astype(np.int32)))
+        for body in bodies(batch, RUNS):
+            runs, row, fitted, _ = joined([body], given.functions, given.nodes, given.node_types)
+            which, to = reached(runs.start, runs.end, edges, firsts)
+            found = parcels(to, runs.take(which), row[which], fitted[which])
+            yield from table((key, RUNS, sent) for key, sent in found).to_batches()
 
 
-def bound(function: Callable[..., pa.Table], **given: object) -> Callable[..., pa.Table]:
-    """Return *function* of a key and a table, or of a table alone, with all else given, as Spark calls it."""
+def reached(start: Ints, end: Ints, edges: Ints, firsts: Ints) -> tuple[Ints, Ints]:
+    """Return which of the runs from *start* to *end* [n] go to which block, see `near`."""
+    before = np.minimum.accumulate(firsts[::-1])[::-1]
+    low = np.searchsorted(edges[1:], start, side="right")
+    width = np.maximum(0, np.searchsorted(before, end, side="right") - low)
+    row = np.repeat(np.arange(len(start)), width)
+    block = np.arange(len(row)) - np.repeat(np.cumsum(width) - width, width) + low[row]
+    kept = (end[row] >= firsts[block]) & (start[row] >= edges[block] - DAY)
+    return row[kept], block[kept]
+
+
+def bound(function: Callable[..., pa.Table], **given: object) -> Callable[[pa.Table], pa.Table]:
+    """Return *function* of a table alone, with all else given, as Spark calls it."""
     work = partial(function, **given)
-    if "key" in function.__annotations__:
-        return lambda key, table: work(key, table)
     return lambda table: work(table)
 
 
-def _part(table: pa.Table, part: str) -> pa.Table:
-    """Return the rows of one table of those that came together."""
-    return table.filter(pc.equal(table["part"], part)).select(TABLES[part].names)
+def _packed(batches: list[pa.RecordBatch], part: str) -> Iterator[pa.RecordBatch]:
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    if part == "activations":
+        single = pc.invert(pc.fill_null(rows["composite"], False))
+        names = {
+            "count": rows.num_rows,
+            "composites": rows.num_rows - int(pc.sum(single.cast(pa.int64())).as_py() or 0),
+        }
+        rows = rows.filter(single)
+        yield from table(
+            [(-1, TOLD, pickle.dumps({**names, **{name: distinct(rows[name]) for name in NAMES}}))]
+        ).to_batches()
+    key = integers(rows["key"], 0)
+    order = np.argsort(key, kind="stable")
+    rows, key = rows.drop_columns("key").take(pa.array(order)), key[order]
+    edges = [0, *(np.flatnonzero(np.diff(key)) + 1).tolist(), len(key)] if len(key) else []
+    for first, last in pairwise(edges):
+        sink = pa.BufferOutputStream()
+        own = rows.slice(first, last - first).combine_chunks()
+        with pa.ipc.new_stream(sink, own.schema) as stream:
+            stream.write_table(own)
+        yield from table([(int(key[first]), part, sink.getvalue().to_pybytes())]).to_batches()
 
 
-def _answer(key: int, body: object) -> pa.Table:
-    return pa.table({"key": [key], "body": [pickle.dumps(body)]}, schema=schema(ANSWER))
+def _counted(method: pa.ChunkedArray) -> Mapping[str, int]:
+    return {each["values"]: each["counts"] for each in pc.value_counts(method.cast(pa.string())).to_pylist()}
