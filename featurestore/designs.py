@@ -1,6 +1,8 @@
 """From runs and their exposures to the evidence of one victim after another, as the estimator takes it."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -38,8 +40,12 @@ def pressed(runs: Runs, usage: pa.Table, step: int) -> Runs:
     return replace(runs, throttled=throttled, pressure=pressure)
 
 
-#: So many concurrencies are worked out in one sweep at most (8 bytes each), unless one victim has more.
-_VALUES = 32_000_000
+#: So many concurrencies are worked out in one sweep at most (8 bytes each), or so many for each run, so that passing
+#: over all runs takes no more than the values; unless one victim has more. What comes next is made ready meanwhile.
+_VALUES, _VALUES_OF_RUN = 16_000_000, 3
+
+#: A victim's evidence, the runs that it is of, and the functions that they met.
+_Waiting = tuple[VictimDesign, Ints, Ints]
 
 
 def designs(
@@ -48,28 +54,47 @@ def designs(
     """Yield the evidence of each function in order of its code; with *every* also of those that have none.
 
     Version 0 is that of a victim's last run. Some victims' rows are copied at a time, and their concurrencies with
-    the functions that they met for *least* in all. *among*: the events of the whole cluster, and which activation
-    of theirs each of *runs* is; None: there are no other runs.
+    the functions that they met for *least* in all: in a thread of their own, while those before are worked on. *among*:
+    the events of the whole cluster, and which activation of theirs each of *runs* is; None: there are no other runs.
     """
-    known, places = among or (events(runs.function, runs.start / 1e6, runs.end / 1e6, len(runs.functions)), None)
-    waiting, values = list[tuple[VictimDesign, Ints, Ints]](), 0
-    for found, rows in _alone(runs, exposure, every):
+    parts = _parts(_alone(runs, exposure, every), least, max(_VALUES, _VALUES_OF_RUN * len(runs)))
+    places = None if among is None else among[1]
+
+    def following(known: Events) -> deque[VictimDesign]:
+        return deque(_around(known, next(parts, []), places))
+
+    with ThreadPoolExecutor(1) as ahead:
+        known = events(runs.function, runs.start, runs.end, len(runs.functions)) if among is None else among[0]
+        waiting = ahead.submit(following, known)
+        while found := waiting.result():
+            waiting = ahead.submit(following, known)
+            while found:
+                yield found.popleft()
+
+
+def _parts(given: Iterable[tuple[VictimDesign, Ints]], least: float, most: int) -> Iterator[list[_Waiting]]:
+    """Yield the victims that are swept together, of *most* values."""
+    waiting, values = list[_Waiting](), 0
+    for found, rows in given:
         met = np.bincount(found.indices, weights=found.values, minlength=found.functions)
         columns = np.flatnonzero((met >= least) & (met > 0))
         values += len(rows) * len(columns)
-        if waiting and values > _VALUES:
-            yield from _around(known, waiting)
+        if waiting and values > most:
+            yield waiting
             waiting, values = [], len(rows) * len(columns)
-        waiting.append((found, rows if places is None else places[rows], columns))
-    yield from _around(known, waiting)
+        waiting.append((found, rows, columns))
+    if waiting:
+        yield waiting
 
 
-def _around(known: Events, some: Sequence[tuple[VictimDesign, Ints, Ints]]) -> Iterator[VictimDesign]:
-    """Yield designs, given with their runs and the functions that they met, with the concurrencies of these."""
+def _around(known: Events, some: Sequence[_Waiting], places: Ints | None) -> Iterator[VictimDesign]:
+    """Yield designs, given with their runs and the functions that they met, with the concurrencies of these;
+    *places*, if any, are which activations the runs are."""
     if not some:
         return
+    rows = np.concatenate([rows for _, rows, _ in some])
     met = Met(
-        np.concatenate([rows for _, rows, _ in some]),
+        rows if places is None else places[rows],
         np.repeat(np.arange(len(some)), [len(rows) for _, rows, _ in some]),
         np.concatenate([[0], np.cumsum([len(columns) for *_, columns in some])]),
         np.concatenate([columns for *_, columns in some]),

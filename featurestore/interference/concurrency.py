@@ -15,9 +15,13 @@ from featurestore.exposure.kernels import grouped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Numbers = NDArray[np.uint32]
 
-#: Intervals shorter than this (seconds) are widened to it: the resolution of an activation record.
-_SHORTEST = 1e-3
+#: Intervals shorter than this (microseconds) are widened to it: the resolution of an activation record.
+_SHORTEST = 1_000
+#: What has no end takes so long, microseconds: sums of many such stay whole numbers.
+_YEAR = 31_536_000_000_000
 #: Rows that are filled at once: they stay in the processor's cache until all their columns are.
 _ROWS = 64
 
@@ -26,48 +30,57 @@ _ROWS = 64
 class Concurrency:
     """Integrals of the number of running activations, by function, over the whole cluster.
 
-    *times* and *integral* hold, for function f, the rows ``offsets[f]:offsets[f + 1]``: event times in seconds
-    (ascending) and activation-seconds run up to them. Row block ``functions`` (the last) is the sum of all.
+    *times* and *integral* hold, for function f, the rows ``offsets[f]:offsets[f + 1]``: event times in microseconds
+    (ascending) and activation-microseconds run up to them, from wherever: only differences mean something. Row block
+    ``functions`` (the last) is the sum of all.
     """
 
     functions: int
     offsets: Ints
-    times: Floats
-    integral: Floats
+    times: Ints
+    integral: Ints
 
 
 def build(function: Ints, start: Floats, end: Floats, functions: int) -> Concurrency:
     """Return the integrals of activations of *function* index [n] that ran from *start* to *end* [n], seconds.
 
     Every activation with a known interval belongs here, also a failed one or one whose node is not known.
-    Time O(n log n), memory 64 bytes an activation. Sequences and conductors must not be given.
+    Times count to the microsecond, and what has not ended a year after the last start counts until then. Time
+    O(n log n), memory 64 bytes an activation. Sequences and conductors must not be given.
     """
-    both = np.concatenate([start, start + np.maximum(end - start, 0.0)])
+    begun = _micros(start)
+    ended = np.minimum(_micros(end), begun.max(initial=0) + _YEAR)
+    both = np.concatenate([begun, np.maximum(begun, ended)])
     in_time = np.argsort(both, kind="stable")
     offsets = np.zeros(functions + 2, np.int64)
     np.cumsum(2 * np.bincount(function, minlength=functions), out=offsets[1:-1])
     offsets[-1] = 2 * len(both)
     by_function = grouped(np.concatenate([function, function])[in_time].astype(np.int32), offsets.copy())
     order = np.concatenate([in_time[by_function], in_time])
-    times, steps = both[order], np.where(order < len(function), 1.0, -1.0)
+    times, steps = both[order], np.where(order < len(function), 1, -1)
     level = np.cumsum(steps)  # each function's steps sum to zero, so that one sum serves all
     gaps = np.diff(times, append=times[-1:])
-    gaps[offsets[1:-1][offsets[1:-1] > 0] - 1] = 0.0
-    area = np.concatenate([[0.0], np.cumsum(level * np.maximum(gaps, 0.0))[:-1]]) if len(times) else times
+    gaps[offsets[1:-1][offsets[1:-1] > 0] - 1] = 0
+    area = np.concatenate([[0], np.cumsum(level * np.maximum(gaps, 0))[:-1]]) if len(times) else times
     return Concurrency(functions, offsets, times, area)
 
 
 def mean(concurrency: Concurrency, functions: Ints, start: Floats, end: Floats) -> Floats:
-    """Return the time-averaged number running in the cluster [n, len(functions)] over each [start, end].
+    """Return the time-averaged number running in the cluster [n, len(functions)] over each [start, end], seconds.
 
     Function index ``concurrency.functions`` stands for all functions together. The activation itself counts.
     """
     chosen = np.asarray(functions, np.int64)
-    return _mean(concurrency.offsets, concurrency.times, concurrency.integral, chosen, start, end)
+    return _mean(concurrency.offsets, concurrency.times, concurrency.integral, chosen, _micros(start), _micros(end))
+
+
+def _micros(seconds: Floats) -> Ints:
+    """Return microseconds; those of today come out of floats of seconds as they went in."""
+    return np.rint(np.asarray(seconds) * 1e6).astype(np.int64)
 
 
 @compiled
-def _mean(offsets: Ints, times: Floats, integral: Floats, functions: Ints, start: Floats, end: Floats) -> Floats:
+def _mean(offsets: Ints, times: Ints, integral: Ints, functions: Ints, start: Ints, end: Ints) -> Floats:
     n, m = len(start), len(functions)
     found = np.zeros((n, m))
     last = offsets[functions]  # rows come in order of time, or nearly: the next is sought from where the last was
@@ -81,22 +94,24 @@ def _mean(offsets: Ints, times: Floats, integral: Floats, functions: Ints, start
                 begin, stop = start[row], max(end[row], start[row] + _SHORTEST)
                 begun = _after(times, low, high, begin, begun)
                 ended = _after(times, low, high, stop, begun)
-                # The integral is linear between events and constant outside of them.
+                # The integral is linear between events, by how many ran, and constant outside of them.
                 at = max(begun - 1, low)
                 before = integral[at]
                 if low < begun < high:
-                    before += (integral[begun] - integral[at]) / (times[begun] - times[at]) * (begin - times[at])
+                    running = (integral[begun] - integral[at]) // (times[begun] - times[at])
+                    before += running * (begin - times[at])
                 at = max(ended - 1, low)
                 after = integral[at]
                 if low < ended < high:
-                    after += (integral[ended] - integral[at]) / (times[ended] - times[at]) * (stop - times[at])
+                    running = (integral[ended] - integral[at]) // (times[ended] - times[at])
+                    after += running * (stop - times[at])
                 found[row, column] = (after - before) / (stop - begin)
             last[column] = begun
     return found
 
 
 @compiled
-def _after(times: Floats, low: int, high: int, moment: float, near: int) -> int:
+def _after(times: Ints, low: int, high: int, moment: int, near: int) -> int:
     """Return the first of *times* (ascending) from *low* to *high* that is after a *moment*, *high* where none is:
     galloping away from *near*, then halving."""
     step = 1
@@ -123,17 +138,19 @@ def _after(times: Floats, low: int, high: int, moment: float, near: int) -> int:
     return after
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
-    """All starts and ends of n activations in order of time: *order* holds i for the start of activation i, n + i for
-    its end, and 2 n + i for where a short one is taken to end; *function*, *start* and *end* [n] are theirs, seconds.
+class Events(NamedTuple):
+    """All starts and ends of n activations in order of time: the *activation* of each event, when it is (*moment*),
+    and in *what* four times the function plus what happens: 0 a start, 1 an end, 2 where a short one is taken to end.
+    *function*, *start* and *end* [n] are the activations', microseconds, of so many *functions*.
     """
 
     functions: int
-    order: Codes
+    activation: Codes
+    what: Numbers
+    moment: Ints
     function: Codes
-    start: Floats
-    end: Floats
+    start: Ints
+    end: Ints
 
 
 class Met(NamedTuple):
@@ -146,14 +163,18 @@ class Met(NamedTuple):
     columns: Ints
 
 
-def events(function: Codes, start: Floats, end: Floats, functions: int) -> Events:
-    """Return the events of the activations that `build` takes. Time O(n log n)."""
+def events(function: Codes, start: Ints, end: Ints, functions: int) -> Events:
+    """Return the events of the activations that `build` takes, whose times are microseconds here. Time O(n log n)."""
     end = np.maximum(start, end)
     short = np.flatnonzero(end - start < _SHORTEST)
-    order = np.argsort(np.concatenate([start, end, start[short] + _SHORTEST]), kind="stable")
-    beyond = order >= 2 * len(start)
-    order[beyond] = 2 * len(start) + short[order[beyond] - 2 * len(start)]
-    return Events(functions, order.astype(np.int32), function, start, end)
+    moment = np.concatenate([start, end, start[short] + _SHORTEST])
+    order = np.argsort(moment)
+    kind = order // max(len(start), 1)
+    kind[kind > 1] = 2
+    activation = np.where(kind < 2, order - kind * len(start), 0).astype(np.int32)
+    activation[kind == 2] = short[order[kind == 2] - 2 * len(start)]
+    what = (4 * function[activation].astype(np.int64) + kind).astype(np.uint32)
+    return Events(functions, activation, what, moment[order], function, start, end)
 
 
 def swept(known: Events, met: Met) -> tuple[Floats, Floats]:
@@ -161,58 +182,54 @@ def swept(known: Events, met: Met) -> tuple[Floats, Floats]:
     activation after the other.
 
     One pass over all events, in which each function's integral so far is at hand: of many activations and functions
-    a small part of what looking each up takes. Time O(events + values).
+    a small part of what looking each up takes. Integrals are whole microseconds, exact whatever comes together.
+    Time O(events + values).
     """
     width = np.diff(met.offsets)[met.victim]
     at = np.concatenate([[0], np.cumsum(width)])
     row = np.full(len(known.start), -1, np.int32)
     row[met.activation] = np.arange(len(met.activation))
+    asked = np.zeros(known.functions, np.bool_)
+    asked[known.function[met.activation]] = True
     everywhere, beside = np.empty(len(met.activation)), np.empty(at[-1])
-    _sweep(known.order, known.function, known.start, known.end, known.functions, row, met, at, everywhere, beside)
+    _sweep(known, asked, row, met, met.columns.astype(np.uint32), at, everywhere, beside)
     return everywhere, beside
 
 
 @compiled
 def _sweep(
-    order: Codes,
-    function: Codes,
-    start: Floats,
-    end: Floats,
-    functions: int,
-    row: Codes,
-    met: Met,
-    at: Ints,
-    everywhere: Floats,
-    beside: Floats,
+    known: Events, asked: Bools, row: Codes, met: Met, columns: Numbers, at: Ints, everywhere: Floats, beside: Floats
 ) -> None:
-    n = len(start)
-    victim, offsets, columns = met.victim, met.offsets, met.columns
-    area, level, last = np.zeros(functions), np.zeros(functions), np.zeros(functions)
-    whole, running, before = 0.0, 0.0, 0.0
-    for event in order:
-        kind = 0 if event < n else (1 if event < 2 * n else 2)
-        i = event - kind * n
-        moment = start[i] if kind == 0 else (end[i] if kind == 1 else start[i] + _SHORTEST)
-        whole += running * (moment - before)
-        before = moment
-        r = row[i]
-        length = max(end[i] - start[i], _SHORTEST)
-        if r >= 0 and (kind != 1 or end[i] - start[i] >= _SHORTEST):
-            first = offsets[victim[r]]
+    """Fill *everywhere* [r] and *beside* [values]: at the start of an activation with integrals, at its end with the
+    means; *asked* [F] are the functions whose activations have a *row* [n] of theirs (else -1)."""
+    # What ran up to a moment is how many run times the moment, plus all ends so far less all starts.
+    ran = np.zeros(2 * known.functions, np.int64)
+    whole, others = 0, 0
+    steps = np.array([1, -1, 0, 0])
+    one, two = np.uint32(1), np.uint32(2)  # places that cannot be negative are not looked at for that
+    kept, kept_everywhere = beside.view(np.int64), everywhere.view(np.int64)  # an integral waits in its mean's place
+    for event in range(len(known.what)):
+        now = known.moment[event] - known.moment[0]
+        f, kind = known.what[event] >> two, known.what[event] & np.uint32(3)
+        if asked[f] and row[known.activation[event]] >= 0:
+            i = known.activation[event]
+            r = row[i]
+            first, own, width = met.offsets[met.victim[r]], at[r], at[r + 1] - at[r]
+            some, waiting, found = columns[first : first + width], kept[own : own + width], beside[own : own + width]
+            length = known.end[i] - known.start[i]
             if kind == 0:
-                everywhere[r] = whole
-                for k in range(at[r + 1] - at[r]):
-                    f = columns[first + k]
-                    beside[at[r] + k] = area[f] + level[f] * (moment - last[f])
-            else:
-                everywhere[r] = (whole - everywhere[r]) / length
-                for k in range(at[r + 1] - at[r]):
-                    f = columns[first + k]
-                    beside[at[r] + k] = (area[f] + level[f] * (moment - last[f]) - beside[at[r] + k]) / length
-        if kind < 2:
-            f = function[i]
-            area[f] += level[f] * (moment - last[f])
-            last[f] = moment
-            step = 1.0 if kind == 0 else -1.0
-            level[f] += step
-            running += step
+                kept_everywhere[r] = whole * now + others
+                for k in range(width):
+                    other = some[k] << one
+                    waiting[k] = ran[other] * now + ran[other + one]
+            elif kind == 2 or length >= _SHORTEST:
+                length = max(length, _SHORTEST)
+                everywhere[r] = (whole * now + others - kept_everywhere[r]) / length
+                for k in range(width):
+                    other = some[k] << one
+                    found[k] = (ran[other] * now + ran[other + one] - waiting[k]) / length
+        step = steps[kind]
+        ran[f << one] += step
+        ran[(f << one) + one] -= step * now
+        whole += step
+        others -= step * now

@@ -20,6 +20,10 @@ def test_nothing_ran():
     np.testing.assert_array_equal(mean(found, np.arange(4), np.array([1.0]), np.array([2.0])), np.zeros((1, 4)))
 
 
+def micros(*seconds):
+    return [np.rint(1e6 * each).astype(np.int64) for each in seconds]
+
+
 TIMES = st.integers(0, 60)
 RUNS = st.lists(st.tuples(st.integers(0, 2), TIMES, TIMES), min_size=1, max_size=25)
 
@@ -39,8 +43,8 @@ def test_as_by_summing_overlaps(runs):
 
 def test_as_by_summing_overlaps_of_many_runs_in_any_order():
     draw = np.random.default_rng(8)
-    function, start = draw.integers(0, 3, 400), draw.uniform(0, 300, 400)
-    end = start + draw.exponential(4.0, 400)
+    function, start = draw.integers(0, 3, 400), np.round(draw.uniform(0, 300, 400), 6)
+    end = start + np.round(draw.exponential(4.0, 400) + 1e-3, 6)
     found = mean(build(function, start, end, 3), np.arange(4), start, end)
     shared = np.minimum(end, end[:, None]) - np.maximum(start, start[:, None])
     shared = np.maximum(0, shared) / (end - start)[:, None]
@@ -58,19 +62,43 @@ def test_one_sweep_finds_what_looking_up_does():
     victim, columns = (np.arange(200) >= 120).astype(np.int64), [np.array([1, 3]), np.array([0, 1, 2])]
 
     met = Met(asked, victim, np.array([0, 2, 5]), np.concatenate(columns))
-    everywhere, beside = swept(events(function, start, end, 4), met)
+    everywhere, beside = swept(events(function, *micros(start, end), 4), met)
 
     known = build(function.astype(np.int64), start, end, 4)
-    np.testing.assert_allclose(everywhere, mean(known, np.array([4]), start[asked], end[asked])[:, 0], atol=1e-8)
+    np.testing.assert_allclose(
+        everywhere, mean(known, np.array([4]), start[asked], end[asked])[:, 0], rtol=1e-12, atol=0
+    )
     for own, rows in ((0, asked[:120]), (1, asked[120:])):
         found = (beside[:240], beside[240:])[own].reshape(len(rows), -1)
-        np.testing.assert_allclose(found, mean(known, columns[own], start[rows], end[rows]), atol=1e-8)
+        np.testing.assert_allclose(found, mean(known, columns[own], start[rows], end[rows]), rtol=1e-12, atol=0)
 
 
 def test_a_sweep_worked_by_hand():
     # the second runs [2, 4] and the third [3, 8]; beside the first, [0, 10], they are .7 of one, with it 1.7
-    known = events(np.array([0, 1, 1], np.int32), np.array([0.0, 2.0, 3.0]), np.array([10.0, 4.0, 8.0]), 2)
+    times = micros(np.array([0.0, 2.0, 3.0]), np.array([10.0, 4.0, 8.0]))
+    known = events(np.array([0, 1, 1], np.int32), *times, 2)
     met = Met(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), np.array([1]))
     everywhere, beside = swept(known, met)
     np.testing.assert_allclose(everywhere, [1.7, 2.5])
     np.testing.assert_allclose(beside, [0.7, 1.5])
+
+
+def test_what_ran_for_years_takes_nothing_from_the_last_microsecond():
+    """Integrals of many days and functions are sums far beyond what a float holds exactly."""
+    year, many = 31_536_000_000_000, 2_000
+    start = np.concatenate([np.zeros(many, np.int64), [10 * year, 10 * year + 1_500]])
+    end = np.concatenate([np.full(many, 11 * year), [10 * year + 2_000, 1 << 62]])  # the last has not ended
+    function = np.concatenate([np.zeros(many, np.int32), np.array([1, 2], np.int32)])
+    everywhere, beside = swept(
+        events(function, start, end, 3),
+        Met(np.array([many]), np.zeros(1, np.int64), np.array([0, 2]), np.array([0, 2])),
+    )
+    np.testing.assert_allclose(beside, [many, 0.25], rtol=1e-15)
+    np.testing.assert_allclose(everywhere, [many + 1.25], rtol=1e-15)
+
+
+def test_what_has_not_ended_runs_on_however_many_there_are():
+    never = np.full(5_000, (1 << 62) / 1e6)
+    known = build(np.zeros(5_000, int), np.full(5_000, 1.7e9), never, 1)
+    found = mean(known, np.array([0, 1]), np.array([1.7e9 + 60]), np.array([1.7e9 + 61]))
+    np.testing.assert_array_equal(found, np.full((1, 2), 5_000.0))

@@ -24,6 +24,7 @@ def runs():
 @pytest.mark.parametrize("values", [1, 10**9])  # each victim in a sweep of its own, and all in one
 def test_concurrencies_are_those_that_are_looked_up(runs, monkeypatch, values):
     monkeypatch.setattr(designs, "_VALUES", values)
+    monkeypatch.setattr(designs, "_VALUES_OF_RUN", 0)
     known = build(runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions))
     told = 0
     for each in designs.designs(runs, designs.expose(runs), LEAST):

@@ -137,7 +137,7 @@ def _fitted(spark: Any, placed: Any, said: Sequence[work.Placed], given: work.Gi
     with tempfile.TemporaryDirectory(prefix="colocate-") as scratch:
         path = Path(scratch) / f"events-{uuid.uuid4().hex}"
         function = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        every = events(function, start / 1e6, end / 1e6, len(counts))
+        every = events(function, start, end, len(counts))
         shared.write(every, np.cumsum(counts) - counts, path)
         del every, function, start, end
         spark.sparkContext.addFile(str(path))

@@ -164,7 +164,7 @@ def test_a_share_of_the_victims_knows_the_whole_cluster(tmp_path: Path):
 
     order = np.argsort(whole.function, kind="stable")  # function by function, as the driver has them
     counts = np.bincount(whole.function, minlength=len(NAMES))
-    known = events(whole.function[order], whole.start[order] / 1e6, whole.end[order] / 1e6, len(NAMES))
+    known = events(whole.function[order], whole.start[order], whole.end[order], len(NAMES))
     shared.write(known, np.cumsum(counts) - counts, tmp_path / "file")
     back, offsets = shared.read(tmp_path / "file")
     assert back.functions == known.functions
