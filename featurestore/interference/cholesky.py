@@ -1,13 +1,10 @@
-"""Cholesky factors and their inverses, compiled: small matrices without calls and without the interpreter's lock.
-
-From a row sums of earlier ones are taken, four at a time, so that it is read and written once for all four. In this
-form the loops become vector instructions.
-"""
+"""Inverses of positive definite matrices by their Cholesky factors, compiled and without the interpreter's lock."""
 
 import numpy as np
 
 from featurestore.compiled import compiled
 from featurestore.interference.evidence import Floats
+from featurestore.interference.lapack import factored, invert
 
 
 @compiled
@@ -94,57 +91,3 @@ def squared(factor: Floats) -> Floats:
         for other in range(row, len(factor)):
             found[row] += factor[row, other] ** 2
     return found
-
-
-@compiled
-def factored(upper: Floats) -> bool:
-    """Put the Cholesky factor in place of the upper triangle of *upper* [p, p]; return whether there is one."""
-    p = len(upper)
-    for row in range(p):
-        four = row - row % 4
-        for k in range(0, four, 4):
-            a, b, c, d = upper[k, row], upper[k + 1, row], upper[k + 2, row], upper[k + 3, row]
-            for at in range(row, p):
-                upper[row, at] -= (
-                    a * upper[k, at] + b * upper[k + 1, at] + c * upper[k + 2, at] + d * upper[k + 3, at]
-                )
-        for k in range(four, row):
-            a = upper[k, row]
-            for at in range(row, p):
-                upper[row, at] -= a * upper[k, at]
-        if not upper[row, row] > 0:
-            return False
-        a = 1.0 / np.sqrt(upper[row, row])
-        for at in range(row, p):
-            upper[row, at] *= a
-    return True
-
-
-@compiled
-def invert(upper: Floats) -> None:
-    """Put the inverse of an *upper* triangle [p, p] in its place; what is below is not looked at."""
-    p = len(upper)
-    own = np.empty(p)
-    for row in range(p - 1, -1, -1):
-        for at in range(row, p):
-            own[at] = upper[row, at]
-            upper[row, at] = 0.0
-        upper[row, row] = 1.0
-        k = row + 1
-        while k < p and (p - k) % 4:
-            for at in range(k, p):
-                upper[row, at] -= own[k] * upper[k, at]
-            k += 1
-        while k < p:
-            a, b, c, d = own[k], own[k + 1], own[k + 2], own[k + 3]
-            upper[row, k] -= a * upper[k, k]
-            upper[row, k + 1] -= a * upper[k, k + 1] + b * upper[k + 1, k + 1]
-            upper[row, k + 2] -= a * upper[k, k + 2] + b * upper[k + 1, k + 2] + c * upper[k + 2, k + 2]
-            for at in range(k + 3, p):
-                upper[row, at] -= (
-                    a * upper[k, at] + b * upper[k + 1, at] + c * upper[k + 2, at] + d * upper[k + 3, at]
-                )
-            k += 4
-        a = 1.0 / own[row]
-        for at in range(row, p):
-            upper[row, at] *= a

@@ -8,9 +8,9 @@ for an aggressor is its likelihood with all others integrated out under their pr
 import numpy as np
 
 from featurestore.compiled import compiled
-from featurestore.interference.cholesky import factored, invert
 from featurestore.interference.evidence import Floats
 from featurestore.interference.gridded import tilted
+from featurestore.interference.lapack import factored, invert
 
 #: Rounds at most, and by what share of its error each aggressor's likelihood may still move in the last.
 _ROUNDS = 8

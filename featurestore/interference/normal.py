@@ -11,9 +11,10 @@ from scipy import sparse
 
 from featurestore.compiled import compiled
 from featurestore.interference.evidence import Bools, Codes, Floats, Ints
+from featurestore.interference.lapack import add_square
 
 #: Rows that are squared at once: they stay in the processor's cache.
-_ROWS = 128
+_ROWS = 256
 
 
 class Columns(NamedTuple):
@@ -67,12 +68,6 @@ class Equations:
         cross, inner = crossed(self.columns, exposure.indptr, exposure.indices, slope, weight, self.aggressors)
         return joined(own, cross, inner, self.columns)
 
-    def pull(self, slope: Floats, value: Floats) -> Floats:
-        """Return the sums [q + m] of the rows by their *value* [n]."""
-        exposure = self.exposure
-        own = pulled(exposure.indptr, exposure.indices, slope, value, self.aggressors)
-        return np.concatenate([along(self.columns, value), own])
-
     def summed(self, slope: Floats, value: Floats, cluster: Ints, clusters: int) -> Floats:
         """Return the sums [clusters, q + m] of the rows of each cluster by their *value* [n]."""
         return _summed(self.columns, self.exposure, slope, value, cluster, clusters, self.aggressors)
@@ -103,29 +98,31 @@ def squares(columns: Columns, rows: Ints, weight: Floats, part: Ints, parts: int
     held = np.zeros(parts, np.int64)
     for row in rows:
         own, by = part[row], weight[row]
-        root = np.sqrt(by)
+        root, given = np.sqrt(by), dense[row]
+        kept = waiting[own, held[own]]
         for c in range(d):
-            waiting[own, held[own], c] = root * dense[row, c]
+            kept[c] = root * given[c]
         held[own] += 1
         if held[own] == _ROWS:
-            inner[own] += waiting[own].T @ waiting[own]
+            add_square(waiting[own], inner[own])
             held[own] = 0
         for k in range(each):
             much = by * share[row, k]
             if much != 0.0:
-                to = outer[own, level[row, k]]
+                to = outer[own, np.uint64(level[row, k])]
                 for other in range(each):
-                    to[level[row, other]] += much * share[row, other]
+                    to[np.uint64(level[row, other])] += much * share[row, other]
+                rest = to[h:]
                 for c in range(d):
-                    to[h + c] += much * dense[row, c]
+                    rest[c] += much * given[c]
     found = np.empty((parts, h + d, h + d))
     for own in range(parts):
-        if held[own]:
-            left = waiting[own, : held[own]]
-            inner[own] += left.T @ left
+        add_square(waiting[own, : held[own]], inner[own])
         found[own, :h] = outer[own]
         found[own, h:, :h] = outer[own, :, h:].T
-        found[own, h:, h:] = inner[own]
+        for row in range(d):
+            for c in range(row + 1):
+                found[own, h + row, h + c] = found[own, h + c, h + row] = inner[own, row, c]
     return found
 
 
@@ -185,23 +182,31 @@ def crossed(
     columns: Columns, indptr: Ints, indices: Ints, slope: Floats, weight: Floats, aggressors: int
 ) -> tuple[Floats, Floats]:
     """Return the weighted products of the slopes with the controls [m, q], their means not yet taken off, and with
-    each other [m, m]."""
+    each other [m, m]. A row has each of its *aggressors* once."""
     level, share, dense = columns.level, columns.share, columns.dense
-    h, d = len(columns.mean), dense.shape[1]
+    h, d, each = len(columns.mean), dense.shape[1], level.shape[1]
     cross = np.zeros((aggressors, h + d))
     inner = np.zeros((aggressors, aggressors))
+    places, shares = np.empty(each, np.uint64), np.empty(each)  # what cannot be negative is not looked at for that
     for i in range(len(weight)):
         if weight[i] == 0.0:
             continue
+        given = dense[i]
+        for own in range(each):
+            places[own], shares[own] = np.uint64(level[i, own]), weight[i] * share[i, own]
         for k in range(indptr[i], indptr[i + 1]):
             by = weight[i] * slope[k]
-            to = cross[indices[k]]
-            for own in range(level.shape[1]):
-                to[level[i, own]] += by * share[i, own]
+            to, beside = cross[np.uint64(indices[k])], inner[np.uint64(indices[k])]
+            for own in range(each):
+                to[places[own]] += shares[own] * slope[k]
+            rest = to[h:]
             for c in range(d):
-                to[h + c] += by * dense[i, c]
-            for other in range(indptr[i], indptr[i + 1]):
-                inner[indices[k], indices[other]] += by * slope[other]
+                rest[c] += by * given[c]
+            for other in range(indptr[i], k + 1):
+                beside[np.uint64(indices[other])] += by * slope[other]
+    for row in range(aggressors):  # of each two neighbours of a run one place has their product
+        for c in range(row):
+            inner[row, c] = inner[c, row] = inner[row, c] + inner[c, row]
     return cross, inner
 
 

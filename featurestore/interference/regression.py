@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from featurestore.interference.cholesky import inverted, solved, squared
 from featurestore.interference.evidence import Floats, Ints, Options
-from featurestore.interference.gaussian import inverse
+from featurestore.interference.lapack import invert
 from featurestore.interference.normal import Columns, Equations
 from featurestore.interference.turns import Given, Limits, Settled, huber, noise, penalties, settled
 
@@ -37,13 +38,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """*beta* [q], *slowdown* [m], their model covariance [q + m, q + m], the slowdowns' *precision* [m, m] and the
-    *inflation* [m] of their variances by the clustering; *noise* is the standard deviation of the usual kind.
+    """*beta* [q], *slowdown* [m], the *variance* [q + m] of both by the model, the slowdowns' *precision* [m, m] and
+    the *inflation* [m] of their variances by the clustering; *noise* is the standard deviation of the usual kind.
     *halves* are the slowdowns and their precision by each half of the evidence alone, one step from the whole."""
 
     beta: Floats
     slowdown: Floats
-    covariance: Floats
+    variance: Floats
     precision: Floats
     noise: float
     residual: Floats
@@ -74,31 +75,39 @@ def _errors(problem: Problem, equations: Equations, state: Settled, options: Opt
         equations.weighed(state.slope, level * part, inside, whole)
         for part, whole in zip(parts, state.squares, strict=False)
     ]
-    bread = inverse(np.sum(grams, axis=0) + np.diag(penalty))
-    variance = noise(float(np.sum(psi**2)), state.plain, state.degrees) ** 2
-    model = bread * variance / max(float(np.mean(inside)), 0.1)
-    clusters = int(problem.cluster.max()) + 1
-    scores = equations.summed(state.slope, psi / state.ratio, problem.cluster, clusters)
-    half = scores @ bread
-    sandwich = np.sum(half * half, axis=0) * clusters / max(clusters - 1, 1)
-    ratio = sandwich[q:] / np.maximum(np.diag(model)[q:], 1e-300)
-    square = half[:, q:] ** 2
+    factor, _ = inverted(np.sum(grams, axis=0), penalty)
+    variance = noise(float(np.sum(psi**2)), state.plain, state.degrees) ** 2 / max(float(np.mean(inside)), 0.1)
+    model = squared(factor) * variance
+    # Sums of the clusters of each half, so that both halves' pulls are theirs.
+    clusters, half = int(problem.cluster.max()) + 1, 0 if problem.half is None else problem.half
+    scores = equations.summed(state.slope, psi / state.ratio, 2 * problem.cluster + half, 2 * clusters)
+    # Only what concerns the slowdowns is multiplied out of the inverse, factor @ factor.T (an upper triangle).
+    moved_by = (scores[::2] + scores[1::2]) @ (factor[:, q:] @ factor[q:, q:].T)
+    square = moved_by**2
+    sandwich = square.sum(axis=0) * clusters / max(clusters - 1, 1)
+    ratio = sandwich / np.maximum(model[q:], 1e-300)
     degrees = square.sum(axis=0) ** 2 / np.maximum(np.sum(square**2, axis=0), 1e-300)
     ratio = np.maximum(ratio / (1.0 + np.sqrt(2.0 / np.maximum(degrees, 1.0))), 1.0)  # beyond chance alone
     halves = []
     for number, gram in enumerate(grams if problem.half is not None else ()):
-        spread = inverse(gram + np.diag(penalty))
-        own = equations.pull(state.slope, psi * (problem.half == number) / state.ratio)
-        moved = state.theta + spread @ (own - penalty * state.theta)
-        spread *= variance / max(float(np.mean(inside)), 0.1)
-        halves.append((moved[q:], inverse(spread[q:, q:])))
+        own, _ = inverted(gram, penalty)
+        step = solved(own, scores[number::2].sum(axis=0) - penalty * state.theta)
+        halves.append(((state.theta + step)[q:], _precision(own[q:, q:], variance)))
     return Estimate(
         beta=state.theta[:q],
         slowdown=state.theta[q:],
-        covariance=model,
-        precision=inverse(model[q:, q:]),
-        noise=float(np.sqrt(variance)),
+        variance=model,
+        precision=_precision(factor[q:, q:], variance),
+        noise=noise(float(np.sum(psi**2)), state.plain, state.degrees),
         residual=state.residual,
         inflation=ratio,
         halves=tuple(halves),
     )
+
+
+def _precision(factor: Floats, variance: float) -> Floats:
+    """Return the inverse [m, m] of the covariance factor @ factor.T * *variance*, of an upper triangle *factor*."""
+    own = np.ascontiguousarray(factor)
+    invert(own)
+    found: Floats = own.T @ own / variance
+    return found

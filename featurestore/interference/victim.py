@@ -82,7 +82,7 @@ def fit_victim(
     if not np.all(np.isfinite(found.slowdown)):
         return _nothing(design, "the fit did not converge", len(rows), effective, met)
     wider = found.inflation[:m]
-    se = np.sqrt(np.diag(found.covariance)[q : q + m] * wider)
+    se = np.sqrt(found.variance[q : q + m] * wider)
     growth = (1.0 + found.slowdown[:m]) / np.sqrt(wider)
     information = np.diag(found.precision)[:m]
     sure = (se < min(_WIDEST, SURE * options.prior_sd)) & (information > 0)
@@ -92,7 +92,7 @@ def fit_victim(
     fitted.inflation[columns] = wider
     first = q - len(known.placebo)
     fitted.placebo[known.placebo] = found.beta[first:]
-    fitted.placebo_se[known.placebo] = np.sqrt(np.diag(found.covariance)[first:q])
+    fitted.placebo_se[known.placebo] = np.sqrt(found.variance[first:q])
     base = {int(kind): float(np.exp(value)) for kind, value in zip(known.types, found.beta, strict=False)}
     return VictimFit(
         design.victim,
