@@ -54,8 +54,9 @@ def designs(
     """Yield the evidence of each function in order of its code; with *every* also of those that have none.
 
     Version 0 is that of a victim's last run. Some victims' rows are copied at a time, and their concurrencies with
-    the functions that they met for *least* in all: in a thread of their own, while those before are worked on. *among*:
-    the events of the whole cluster, and which activation of theirs each of *runs* is; None: there are no other runs.
+    the functions that they met for *least* in all: in a thread of their own, while those before are worked on.
+    *among*: the events of the whole cluster, and which activation of theirs each of *runs* is; None: there are no
+    other runs.
     """
     parts = _parts(_alone(runs, exposure, every), least, max(_VALUES, _VALUES_OF_RUN * len(runs)))
     places = None if among is None else among[1]
