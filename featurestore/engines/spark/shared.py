@@ -16,7 +16,7 @@ from featurestore.exposure.kernels import Ints
 from featurestore.interference.concurrency import Events
 
 _HEAD = struct.Struct("<q")
-_ARRAYS = ("order", "function", "start", "end")
+_ARRAYS = Events._fields[1:]
 
 
 def write(events: Events, offsets: Ints, path: Path) -> None:

@@ -12,7 +12,7 @@ from featurestore.engines.folding import DAY, HOUR
 from featurestore.engines.spark import gathered, rows, shared, work
 from featurestore.exported import TABLES
 from featurestore.exposure.sweep import OPEN, Exposure
-from featurestore.interference.concurrency import events
+from featurestore.interference.concurrency import Events, events
 from featurestore.runs import Runs
 
 NAMES, NODES, TYPES = (pa.array([f"{each}{number}" for number in range(10)]) for each in "fnt")
@@ -168,7 +168,7 @@ def test_a_share_of_the_victims_knows_the_whole_cluster(tmp_path: Path):
     shared.write(known, np.cumsum(counts) - counts, tmp_path / "file")
     back, offsets = shared.read(tmp_path / "file")
     assert back.functions == known.functions
-    for name in ("order", "function", "start", "end"):
+    for name in Events._fields[1:]:
         assert np.array_equal(getattr(back, name), getattr(known, name))
 
     row = np.empty(n, np.int64)
