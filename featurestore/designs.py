@@ -42,7 +42,7 @@ def pressed(runs: Runs, usage: pa.Table, step: int) -> Runs:
 
 #: So many concurrencies are worked out in one sweep at most (8 bytes each), or so many for each run, so that passing
 #: over all runs takes no more than the values; unless one victim has more. What comes next is made ready meanwhile.
-_VALUES, _VALUES_OF_RUN = 16_000_000, 3
+_VALUES, _VALUES_OF_RUN = 4_000_000, 3
 
 #: A victim's evidence, the runs that it is of, and the functions that they met.
 _Waiting = tuple[VictimDesign, Ints, Ints]
