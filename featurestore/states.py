@@ -1,9 +1,8 @@
 """What learning remembers of a cluster between runs: the victims' folded states, and how they are packed as bytes.
 
 A state begins with a full fit. It holds the point around which each victim is linear (which moves where the victim
-does), what is known from before the
-window of that fit (*aged*), the blocks folded since the window's begin, and the sum of it all (*current*): folding
-`blocks` onto `aged` in order gives `current` again.
+does), what is known from before the window of that fit (*aged*), the blocks folded since the window's begin, and the
+sum of it all (*current*): folding `blocks` onto `aged` in order gives `current` again.
 """
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence

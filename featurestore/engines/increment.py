@@ -7,7 +7,7 @@ so of few victims, days to come are reduced at the points to which these moved: 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -30,12 +30,11 @@ from featurestore.engines.candidate import (
     outside,
     prepare,
 )
-from featurestore.engines.folding import HOUR, MOST, Reduced, blocks, edges, members
+from featurestore.engines.folding import HOUR, MOST, Reduced, blocks, edges, in_turn, members
 from featurestore.exposure.kernels import Codes, Ints
 from featurestore.exposure.sweep import OPEN
 from featurestore.interference import solution
 from featurestore.interference.evidence import Told
-from featurestore.interference.solution import linearise
 from featurestore.runs import Runs
 from featurestore.states import Blocks, Packed, State, Step, folded
 
@@ -101,7 +100,7 @@ def advance(
         tables = _tables(whole, inputs, carried)
         if news:
             final = folded(current, [day.step for day in days[len(closing) :]], options.memory)
-            fits = [_fit(victim, final, state, len(runs.functions), options) for victim in range(len(runs.functions))]
+            fits = _fits(range(len(runs.functions)), final, state, len(runs.functions), options)
             if inputs.until - state.head.made >= _PAUSE and (reason := _outgrown(days, seen[0], fits, runs, state)):
                 return reason
             known = Known(
@@ -129,19 +128,24 @@ def _days(
     return blocks(ready.runs, open_ended, state.points, options)
 
 
-def _fit(victim: int, states: Blocks, state: State, functions: int, options: Options) -> Told:
-    if victim in states and victim in state.points:
-        return solution.solve(states[victim], state.points[victim], functions, options.estimation)
-    return solution.unknown(victim, functions)
+def _fits(victims: Iterable[int], states: Blocks, state: State, functions: int, options: Options) -> list[Told]:
+    """Return what *states* say of *victims*, in order."""
+
+    def told(victim: int) -> Told:
+        if victim in states and victim in state.points:
+            return solution.solve(states[victim], state.points[victim], functions, options.estimation)
+        return solution.unknown(victim, functions)
+
+    return list(in_turn(told, iter(victims), options.threads))
 
 
 def _advanced(state: State, done: Sequence[Step], current: Blocks, runs: Runs, options: Options) -> State:
     """Return the state *current* after the steps *done*. Victims that left their points have new ones from there on,
     and a level that they drifted to is the one from which they may drift."""
-    fits = [_fit(victim, current, state, len(runs.functions), options) for victim in current]
+    fits = _fits(current, current, state, len(runs.functions), options)
     left = _left(fits, runs, state)
-    known = {fit.victim: fit for fit in fits}
-    points = {each: replace(linearise(known[each]), usual=state.points[each].usual) for each in left}
+    known = {fit.victim: fit for fit in fits if fit.victim in left}
+    points = {each: solution.moved_to(known[each], state.points[each]) for each in left}
     drift = {runs.functions[each].as_py(): known[each].drift for each in left if np.isfinite(known[each].drift)}
     head = replace(
         state.head,

@@ -27,6 +27,26 @@ def linearise(fit: VictimFit | Told) -> Linearisation:
     )
 
 
+def moved_to(fit: VictimFit | Told, point: Linearisation) -> Linearisation:
+    """Return *point* with the slowdowns that a folded state says now (*fit*).
+
+    Those that it cannot tell stay as they are, and so do the bases: blocks are absolute, their levels their own.
+    """
+    now = linearise(fit)
+    columns = np.union1d(point.columns, now.columns)
+
+    def values(before: Floats, after: Floats) -> Floats:
+        found = valued(now.columns, after, columns, np.nan)
+        return np.where(np.isnan(found), valued(point.columns, before, columns, np.nan), found)
+
+    return replace(
+        point,
+        columns=columns,
+        slowdown=values(point.slowdown, now.slowdown),
+        widening=values(point.widening, now.widening),
+    )
+
+
 def corrected(state: Block, fit: VictimFit | Told, point: Linearisation) -> tuple[Block, Linearisation]:
     """Return the block that makes the state say what the full *fit* over the same days says, and the point with the
     factors by which the fit's errors are wider.

@@ -4,7 +4,7 @@ import numpy as np
 
 from featurestore.interference.blocks import Block, Linearisation
 from featurestore.interference.evidence import Options
-from featurestore.interference.solution import corrected, solve
+from featurestore.interference.solution import corrected, moved_to, solve
 
 KINDS, M = 2, 4
 
@@ -46,3 +46,26 @@ def test_a_state_is_solved_as_the_inverse_of_its_gram():
     wanted = np.zeros(size)
     wanted[KINDS : KINDS + M] = np.where(enough, slowdown - theta[KINDS : KINDS + M], 0)
     np.testing.assert_allclose(moved, wanted, atol=1e-9)
+
+
+def test_a_point_moves_where_the_state_tells_and_stays_where_it_cannot():
+    """After a new version of the victim a state knows little of old neighbours, and nothing of bases."""
+    columns = np.array([3, 5, 8])
+    size = KINDS + 2 * len(columns)
+    gram, pull = np.zeros((size, size)), np.zeros(size)
+    for at, (information, slowdown) in enumerate([(1e4, 0.8), (1.0, 0.9), (1e4, -0.2)], start=KINDS):
+        gram[at, at], pull[at] = information, information * slowdown
+    state = Block(
+        types=np.arange(KINDS), columns=columns, gram=gram, pull=pull, rows=9.0,
+        met=columns, overlaps=np.full(3, 50.0), activations=np.full(3, 60.0),
+    )  # fmt: skip
+    base, known = np.array([0.4, 1.7]), np.array([5, 7, 8])
+    widening = np.array([1.5, 1.25, 2.0])
+    point = Linearisation(1, np.arange(KINDS), base, known, np.array([0.3, 0.2, 0.6]), widening, 0.3, usual=1.1)
+    found = moved_to(solve(state, point, 20), point)
+    assert found.columns.tolist() == [3, 5, 7, 8]
+    # 3 is told, 5 hardly (its error is .7), 7 was not met, 8 helps: that is taken for nothing.
+    np.testing.assert_allclose(found.slowdown, [0.8, 0.3, 0.2, 0.0], atol=1e-4)
+    np.testing.assert_allclose(found.widening, [1.1, 1.5, 1.25, 2.0])
+    assert found.base is base, "the state says nothing of bases: they would be a second"
+    assert (found.noise, found.usual) == (point.noise, point.usual)
