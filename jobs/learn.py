@@ -2,7 +2,8 @@
 
 `jobs.planning` says whether what is new is folded into the state or the window fitted in full. The store's file is
 held for the copy and for the saving only, slice by slice; learning itself runs on the copy.
-What activations used is kept along with the model, of those of which more is known than the last time.
+What activations used is kept along with the model, of those of which more is known than the last time; of a full fit
+it is written while victims are fitted (`jobs.beside`).
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
 from featurestore.store import claims, followed, models, queries, states, windows
 from featurestore.store.duck import Store
-from jobs import passing, planning, tracing
+from jobs import beside, passing, planning, tracing
 from jobs.config import Settings
 from jobs.planning import Plan, micros
 from jobs.saving import code_version, saved
@@ -163,7 +164,8 @@ def _learned(
     inputs = _inputs(held, cluster, plan, begun)
     if plan.state is not None:
         plan = replace(plan, state=states.filled(held, cluster, plan.state))
-    return plan, learn(inputs, options(settings, name, plan), progress, plan.state)
+    with beside.writing(held, cluster) as keep:
+        return plan, learn(inputs, options(settings, name, plan), progress, plan.state, keep)
 
 
 def _begun(con: DuckDBPyConnection, cluster: str, plan: Plan) -> windows.Copied:

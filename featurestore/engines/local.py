@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from featurestore import answers, details, profiles, unmeasured
@@ -33,14 +34,17 @@ def learn(
     options: Options,
     progress: Callable[[int, int], None] = lambda done, of: None,
     before: State | None = None,
+    keep: Callable[[pa.Table], pa.Table] = lambda used: used,
 ) -> Learned:
     """Learn from *inputs* in full; where nothing can be said the tables say unknown or are empty, never an error.
 
     *before* is the state so far with all its steps: what it knows from before the window, or of activations that are
-    gone, stays known. *progress* is told after each victim how many of how many are done. Deterministic, independent
-    of the rows' order.
+    gone, stays known. *progress* is told after each victim how many of how many are done; *keep* is given what
+    activations used, before anything is fitted, and returns what of it the candidate still has to have.
+    Deterministic, independent of the rows' order.
     """
     ready = prepare(inputs, options)
+    ready = replace(ready, used=keep(ready.used))
     past, runs = recall(before, ready.runs, inputs.since, options.memory)
     ready = replace(ready, runs=replace(runs, evidence=runs.evidence & (runs.end >= past.since)))
     runs, ready = ready.runs, ready.fitted

@@ -38,22 +38,25 @@ _TURNS: dict[str, threading.Lock] = {}
 _TURNS_LOCK = threading.Lock()
 
 
+#: Threads of a connection that is not asked to have fewer.
+_THREADS = min(4, os.cpu_count() or 1)
+
 #: What holds for each staging, whatever the work before it set; the bar would go to stdout, unasked.
 _AS_EVER = "SET memory_limit = '1GB'; SET TimeZone = 'UTC'; SET enable_progress_bar = false"
 
 
 @contextmanager
-def staging(spill: Path | None = None) -> Iterator[DuckDBPyConnection]:
+def staging(spill: Path | None = None, threads: int = _THREADS) -> Iterator[DuckDBPyConnection]:
     """Yield a connection to an in-memory DuckDB in UTC to prepare work in; what exceeds its memory goes to *spill*.
 
     To make one takes longer than a short transaction, so one that was left in order is used again, by one at a time;
-    what the connection held is gone by then.
+    what the connection held is gone by then. It works in so many *threads*.
     """
     try:
         database = _idle.take(spill) or _memory(spill)
         try:
             with database.cursor() as con:
-                con.execute(_AS_EVER)
+                con.execute(f"{_AS_EVER}; SET threads = {threads}")
                 yield con
         except BaseException:
             database.close()
@@ -70,7 +73,6 @@ def _memory(spill: Path | None) -> DuckDBPyConnection:
     return duckdb.connect(
         ":memory:",
         config={
-            "threads": min(4, os.cpu_count() or 1),
             "autoinstall_known_extensions": "false",
             "temp_directory": str(spill) if spill is not None else "",
         },
@@ -156,12 +158,13 @@ class Store:
             return self._transact(con, work, read_only=True)
 
     @contextmanager
-    def session(self) -> Iterator["Store"]:
+    def session(self, threads: int = _THREADS) -> Iterator["Store"]:
         """Yield the same store for the many calls of one thread, which share one connection to prepare work in.
 
         To make that takes longer than a short transaction. The file is opened and closed at each call nevertheless.
+        DuckDB works on each call in so many *threads*.
         """
-        with staging(self.spill) as con:
+        with staging(self.spill, threads) as con:
             same = copy.copy(self)
             same._con = con
             yield same
