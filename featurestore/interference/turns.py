@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featurestore.compiled import compiled
-from featurestore.interference.cholesky import inverted, mean, solved, squared
+from featurestore.interference.cholesky import inverted, mean, squared
 from featurestore.interference.evidence import Floats, Ints
 from featurestore.interference.normal import (
     Columns,
@@ -22,6 +22,7 @@ from featurestore.interference.normal import (
     stretched,
     width,
 )
+from featurestore.interference.steps import bounded, mixed
 
 #: Smallest admitted 1 + sum of slowdowns: co-runners may seem to help, never to make a run vanish.
 LEAST = 0.2
@@ -35,6 +36,8 @@ KIND_ROWS = 20
 PLAIN_ROWS = 10.0
 #: Of twice as many rows or more, so many evenly taken are fitted first.
 SOME_ROWS = 3_000
+#: A step is halved as long as the loss does not fall, but not below this share of it.
+LEAST_SHARE = 1.0 / 32.0
 #: Near the end a gram holds for so many turns.
 SAME_GRAM = 4
 
@@ -90,7 +93,8 @@ def settled(given: Given, columns: int, limits: Limits) -> Settled:
     variance = given.sd**2
     parts = squares(given.controls, np.arange(n), np.ones(n), given.part, PARTS)
     theta = _begun(given, parts.sum(axis=0), columns)
-    plain = spread(placed(given, theta, np.ones(n), limits)[0])
+    level = product(given.controls, theta[: width(given.controls)])
+    plain = spread(placed(given, theta, level, np.ones(n), limits)[0])
     every = n // SOME_ROWS
     if every < 2:
         return _turned(given, columns, parts, theta, variance, plain, limits, False)
@@ -117,12 +121,14 @@ def _turned(
     zero, and that is made anew in each."""
     n, q, p = len(given.y), width(given.controls), len(theta)
     ratio = np.ones(n)
-    residual, slope = placed(given, theta, ratio, limits)
+    level = product(given.controls, theta[:q])
+    residual, slope = placed(given, theta, level, ratio, limits)
     if near and _weigh_kinds(given.kind, residual, ratio):
-        residual, slope = placed(given, theta, ratio, limits)
+        residual, slope = placed(given, theta, level, ratio, limits)
     halves = leveled(parts, given.part, ratio)
     scale, degrees = spread(residual), float(n)
     known = np.empty((0, 0))
+    last, moved, alike = np.zeros(p), np.zeros(p), False
     for turn in range(limits.iterations):
         weight = huber(residual, scale, limits.huber)
         if not near or turn % SAME_GRAM == 0:
@@ -133,9 +139,15 @@ def _turned(
         value = weight * residual / ratio
         pull[:q] = along(given.controls, value)
         pull[q:] = pulled(given.indptr, given.indices, slope, value, columns)
-        step = solved(factor, pull - penalty * theta)
+        bound = np.zeros(p, np.bool_)
+        bound[q:] = theta[q:] <= LEAST_SLOWDOWN
+        step, held = bounded(factor, pull - penalty * theta, bound)
         own = squared(factor)
-        theta, residual, slope = _advanced(given, theta, step, residual, slope, ratio, scale, penalty, limits)
+        taken = mixed(step, last, moved, own) if alike else step
+        taken[held] = 0.0
+        before = theta
+        theta, level, residual, slope = _advanced(given, theta, taken, level, residual, ratio, scale, penalty, limits)
+        last, moved, alike = step, theta - before, True
         _regroup(given, variance, theta, own * scale**2, limits.pseudo)
         degrees = max(n - (p - np.sum(own * (penalty + added))), 0.0)  # the trace of covariance times gram
         scale = noise(n * spread(residual) ** 2, plain, degrees)
@@ -147,8 +159,8 @@ def _turned(
         if turn == 1 and not near:
             if _weigh_kinds(given.kind, residual, ratio):
                 halves = leveled(parts, given.part, ratio)
-            residual, slope = placed(given, theta, ratio, limits)
-            scale = spread(residual)
+            residual, slope = placed(given, theta, level, ratio, limits)
+            scale, alike = spread(residual), False
     return Settled(theta, variance, ratio, plain, degrees, scale, residual, slope, halves)
 
 
@@ -222,11 +234,12 @@ def gram(given: Given, columns: int, whole: Floats, slope: Floats, weight: Float
 
 
 @compiled
-def placed(given: Given, theta: Floats, ratio: Floats, limits: Limits) -> tuple[Floats, Floats]:
-    """Return the residual over *ratio* [n] and the derivative of the model by the slowdowns, where there is any."""
+def placed(given: Given, theta: Floats, level: Floats, ratio: Floats, limits: Limits) -> tuple[Floats, Floats]:
+    """Return the residual over *ratio* [n] and the derivative of the model by the slowdowns, where there is any;
+    *level* [n] is what the controls make of each row."""
     q = width(given.controls)
     total, slope = stretched(given.indptr, given.indices, given.exposure, theta[q:], limits.stretch, LEAST)
-    return (given.y - product(given.controls, theta[:q]) - np.log(total)) / ratio, slope
+    return (given.y - level - np.log(total)) / ratio, slope
 
 
 @compiled
@@ -276,23 +289,27 @@ def _advanced(
     given: Given,
     theta: Floats,
     step: Floats,
+    level: Floats,
     residual: Floats,
-    slope: Floats,
     ratio: Floats,
     scale: float,
     penalty: Floats,
     limits: Limits,
-) -> tuple[Floats, Floats, Floats]:
-    """Return coefficients, residual and slope after the step, halved until the loss falls."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return coefficients, what the controls make of each row, residual and slope after the step, halved until the
+    loss falls."""
     q = width(given.controls)
     before = _loss(residual, theta, scale, penalty, limits.huber)
-    for halving in range(6):
-        tried = theta + step * 0.5**halving
+    more = product(given.controls, step[:q])
+    share = 1.0
+    while True:
+        tried = theta + share * step
         tried[q:] = np.maximum(tried[q:], LEAST_SLOWDOWN)
-        found, slopes = placed(given, tried, ratio, limits)
-        if halving == 5 or _loss(found, tried, scale, penalty, limits.huber) <= before:
-            return tried, found, slopes
-    return theta, residual, slope
+        there = level + share * more
+        found, slopes = placed(given, tried, there, ratio, limits)
+        if share <= LEAST_SHARE or _loss(found, tried, scale, penalty, limits.huber) <= before:
+            return tried, there, found, slopes
+        share *= 0.5
 
 
 @compiled
