@@ -12,7 +12,7 @@ from featurestore import profiles
 from featurestore.columnar import distinct
 from featurestore.engines.candidate import Inputs, Options
 from featurestore.engines.folding import DAY
-from featurestore.engines.spark import work
+from featurestore.engines.spark import files, work
 from featurestore.engines.spark.reading import Export
 from featurestore.engines.spark.rows import DDL, bodies
 from pipeline.errors import BadInput
@@ -64,11 +64,14 @@ def given_of(
         )
         first = min(first, begun) if begun is not None else first
     low = max(first - 2 * options.step_us, since - DAY)
-    activations = export.table("activations", _day(low)).filter(
-        f"start >= timestamp_micros({low}) AND start < timestamp_micros({until})"
+    small, large = export.files("activations", _day(low))
+    within = f"start >= timestamp_micros({low}) AND start < timestamp_micros({until})"
+    large = large.filter(within).selectExpr(f"{files.group('function', _FINE * cores)} AS key", "*")
+    activations = (
+        small.mapInArrow(partial(files.activations, since=low, until=until, groups=_FINE * cores), DDL)
+        .unionByName(large.mapInArrow(partial(work.pack, part="activations"), DDL))
+        .persist()
     )
-    activations = activations.selectExpr(f"CAST(pmod(hash(function), {_FINE * cores}) AS INT) AS key", "*")
-    activations = activations.mapInArrow(partial(work.pack, part="activations"), DDL).persist()
     said = [pickle.loads(body) for body in bodies(activations.filter(f"part = '{work.TOLD}'").toArrow(), work.TOLD)]
     count, composites = (sum(each[name] for each in said) for name in ("count", "composites"))
     if count == composites:
@@ -124,7 +127,7 @@ def together(export: Export, activations: Any, given: work.Given, number: int, c
         f" coalesce(ended, timestamp_micros({given.until})) > timestamp_micros({given.since - 2 * DAY})"
         " AND function IS NOT NULL"
     )
-    key = f"CAST(pmod(hash(function), {_FINE * cores}) % {number} AS INT)"
+    key = f"{files.group('function', _FINE * cores)} % {number}"
     lives = lives.selectExpr(f"{key} AS key", "*")
     named = (
         export.table("activations", _day(given.since - DAY))

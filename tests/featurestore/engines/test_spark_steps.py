@@ -1,15 +1,19 @@
 """What the Spark engine adds to the kernels, without Spark: which blocks a run is near, what travels, who works."""
 
+import datetime as dt
 import pickle
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
 from featurestore.designs import designs, expose
 from featurestore.engines.folding import DAY, HOUR
-from featurestore.engines.spark import gathered, rows, shared, work
+from featurestore.engines.spark import files, gathered, rows, shared, work
 from featurestore.exported import TABLES
 from featurestore.exposure.sweep import OPEN, Exposure
 from featurestore.interference.concurrency import Events, events
@@ -153,6 +157,51 @@ def test_activations_tell_whom_they_name_and_composites_stay_behind():
         assert told["node"].to_pylist() == []
         back = rows.records(rows.bodies(sent, "activations"), TABLES["activations"])
         assert back["activation_id"].to_pylist() == [each["activation_id"] for each in kept if not each["composite"]]
+
+
+def test_files_are_read_where_they_are_worked_on_each_row_under_its_function(tmp_path: Path):
+    names = ("guest/a", "guest/ä", "guest/b")
+    given = [
+        {
+            "activation_id": f"{number:02}",
+            "function": names[number % 3],
+            "start": dt.datetime.fromtimestamp(number, dt.UTC),
+            "composite": number == 4,
+            "memory_mb": 256,
+        }
+        for number in range(12)
+    ]
+    kept = pa.schema([field for field in TABLES["activations"] if field.name not in ("node", "pod")])  # of long ago
+    pq.write_table(pa.Table.from_pylist(given[:8], schema=kept), tmp_path / "one")
+    pq.write_table(pa.Table.from_pylist(given[8:], schema=kept), tmp_path / "two")
+    rows_of = [
+        {"node": node, "path": str(tmp_path / name), "content": (tmp_path / name).read_bytes()}
+        for node, name in (("n1", "one"), (None, "two"))
+    ]
+    sent = pa.Table.from_batches(
+        list(files.activations(iter(pa.Table.from_pylist(rows_of).to_batches()), 2_000_000, 11_000_000, 7))
+    )
+    told = [pickle.loads(body) for body in rows.bodies(sent, work.TOLD)]
+    assert (sum(each["count"] for each in told), sum(each["composites"] for each in told)) == (9, 1)
+    found = set()
+    for key in set(sent["key"].to_pylist()) - {-1}:
+        own = rows.records(
+            rows.bodies(sent.filter(pa.compute.equal(sent["key"], key)), "activations"), TABLES["activations"]
+        )
+        assert own["pod"].null_count == len(own)
+        for each in own.to_pylist():
+            assert zlib.crc32(each["function"].encode()) % 7 == key
+            found.add((each["activation_id"], each["function"], each["node"], each["start"], each["memory_mb"]))
+    assert found == {
+        (f"{number:02}", names[number % 3], "n1" if number < 8 else None, given[number]["start"], 256)
+        for number in (2, 3, 5, 6, 7, 8, 9, 10)
+    }
+
+
+def test_a_file_that_is_no_parquet_is_named():
+    row = {"node": "n1", "path": "file:/tables/one.parquet", "content": b"no table at all"}
+    with pytest.raises(ValueError, match=r"^file:/tables/one\.parquet: "):
+        list(files.activations(iter(pa.Table.from_pylist([row]).to_batches()), 0, 1, 7))
 
 
 def test_a_share_of_the_victims_knows_the_whole_cluster(tmp_path: Path):
