@@ -38,8 +38,8 @@ PLAIN_ROWS = 10.0
 SOME_ROWS = 3_000
 #: A step is halved as long as the loss does not fall, but not below this share of it.
 LEAST_SHARE = 1.0 / 32.0
-#: Near the end a gram holds for so many turns.
-SAME_GRAM = 4
+#: A gram holds for so many turns; from where no neighbour matters the first turns have one each.
+SAME_GRAM, OWN_GRAM = 4, 3
 
 
 class Given(NamedTuple):
@@ -117,8 +117,8 @@ def _turned(
     near: bool,
 ) -> Settled:
     """Take the steps from *theta* [p]; *parts* are the squares of the controls by `Given.part`: a kind has one ratio,
-    so that no row is squared twice. *near* the end a gram holds for some turns: what is found is where the pull is
-    zero, and that is made anew in each."""
+    so that no row is squared twice. A gram holds for some turns, *near* the end from the first on: what is found is
+    where the pull is zero, and that is made anew in each."""
     n, q, p = len(given.y), width(given.controls), len(theta)
     ratio = np.ones(n)
     level = product(given.controls, theta[:q])
@@ -131,7 +131,7 @@ def _turned(
     last, moved, alike = np.zeros(p), np.zeros(p), False
     for turn in range(limits.iterations):
         weight = huber(residual, scale, limits.huber)
-        if not near or turn % SAME_GRAM == 0:
+        if (turn < OWN_GRAM and not near) or turn % SAME_GRAM == 0:
             known = gram(given, columns, halves[0] + halves[1], slope, weight, ratio)
         penalty = penalties(given.group, variance, scale, columns, limits.prior_sd)
         factor, added = inverted(known, penalty)

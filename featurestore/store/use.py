@@ -13,9 +13,9 @@ from duckdb import DuckDBPyConnection
 from featurestore.store.queries import arrow
 from featurestore.used import USE
 
-#: Rows that one transaction writes at most: two whole row groups of DuckDB, which are compressed as they come, each
-#: by a thread; what is less than one is compressed again with each transaction.
-PART, _GROUP = 245_760, 122_880
+#: Rows that one transaction writes at most: a whole row group of DuckDB, which is compressed as it comes; of less all
+#: is compressed again with each transaction.
+PART = 122_880
 
 _COLUMNS = ", ".join(f'"{name}"' for name in USE.names)
 
@@ -30,7 +30,7 @@ def write(con: DuckDBPyConnection, cluster: str, rows: pa.Table) -> int:
     if rows.num_rows == 0:
         return 0
     span = pc.min_max(rows["start"]).as_py()  # as values, so that blocks of other times are not even read
-    con.register("measured", pa.Table.from_batches(rows.to_batches(max_chunksize=_GROUP), rows.schema))
+    con.register("measured", rows)
     kept = _others_replaced(con, cluster, span) if _any(con, cluster, span) else False
     left = "ANTI JOIN (SELECT activation_id FROM known WHERE same) AS kept USING (activation_id)" if kept else ""
     row = con.execute(
