@@ -51,7 +51,7 @@ def _read(path: str, node: str | None, content: pa.Buffer) -> pa.Table:
     """Return what a file has of the columns of activations, null where it does not have one."""
     schema = TABLES["activations"]
     try:
-        found = pq.read_table(pa.BufferReader(content))
+        found = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{path}: {str(error).splitlines()[0]}") from error
     known = {"node": pa.repeat(pa.scalar(node, pa.string()), len(found))}

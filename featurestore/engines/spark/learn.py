@@ -171,7 +171,7 @@ def _days(
     firsts = np.full(len(edges) - 1, OPEN)
     np.minimum.at(firsts, np.searchsorted(edges[1:-1], hours * HOUR, side="right"), begun)
     near = placed.filter(f"part = '{work.RUNS}'").mapInArrow(
-        partial(work.near, given=given, edges=edges, firsts=firsts), DDL
+        work.bound(work.near, given=given, edges=edges, firsts=firsts), DDL
     )
     answered = _worked(near, len(firsts), work.fold, given=given, edges=edges, points=points).toArrow()
     steps = {key: pickle.loads(body) for key, body in zip(*_parcels(answered, work.TOLD), strict=True)}

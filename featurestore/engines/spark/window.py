@@ -3,7 +3,6 @@
 import pickle
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -68,8 +67,8 @@ def given_of(
     within = f"start >= timestamp_micros({low}) AND start < timestamp_micros({until})"
     large = large.filter(within).selectExpr(f"{files.group('function', _FINE * cores)} AS key", "*")
     activations = (
-        small.mapInArrow(partial(files.activations, since=low, until=until, groups=_FINE * cores), DDL)
-        .unionByName(large.mapInArrow(partial(work.pack, part="activations"), DDL))
+        small.mapInArrow(work.bound(files.activations, since=low, until=until, groups=_FINE * cores), DDL)
+        .unionByName(large.mapInArrow(work.bound(work.pack, part="activations"), DDL))
         .persist()
     )
     said = [pickle.loads(body) for body in bodies(activations.filter(f"part = '{work.TOLD}'").toArrow(), work.TOLD)]
@@ -148,7 +147,7 @@ def together(export: Export, activations: Any, given: work.Given, number: int, c
     )
     packed = activations.filter(f"part <> '{work.TOLD}'").selectExpr(f"key % {number} AS key", "part", "body")
     for part, rows in (("placements", pods), ("usage", samples)):
-        packed = packed.unionByName(rows.mapInArrow(partial(work.pack, part=part), DDL))
+        packed = packed.unionByName(rows.mapInArrow(work.bound(work.pack, part=part), DDL))
     return packed
 
 

@@ -8,11 +8,13 @@ import os
 import pickle
 import resource
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
+from zipimport import zipimporter
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +40,8 @@ from featurestore.interference.evidence import told
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import read
 from featurestore.states import pack_blocks
+
+T = TypeVar("T")
 
 #: Records that are packed together, and victims whose blocks are.
 _RECORDS, _VICTIMS = 300_000, 40
@@ -240,10 +244,23 @@ def reached(start: Ints, end: Ints, edges: Ints, firsts: Ints) -> tuple[Ints, In
     return row[kept], block[kept]
 
 
-def bound(function: Callable[..., pa.Table], **given: object) -> Callable[[pa.Table], pa.Table]:
-    """Return *function* of a table alone, with all else given, as Spark calls it."""
+def bound(function: Callable[..., T], **given: object) -> Callable[[Any], T]:
+    """Return *function* of one thing alone, a table or batches, with all else given, as Spark calls it."""
     work = partial(function, **given)
-    return lambda table: work(table)
+
+    def called(alone: Any) -> T:
+        _keep_archives()
+        return work(alone)
+
+    return called
+
+
+def _keep_archives() -> None:
+    """Let the archives that modules come from be known as they are: before each task Spark asks Python to look for
+    new modules, and it reads the directory of an archive anew each time, for longer than many a task takes."""
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter):
+            del sys.path_importer_cache[path]  # found again by what was read of it, when something is imported
 
 
 def _packed(batches: list[pa.RecordBatch], part: str) -> Iterator[pa.RecordBatch]:
