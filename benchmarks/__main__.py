@@ -79,7 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         print(f"\n## {name}\n{table(found)}", flush=True)
         if given.results:
-            results.keep(RESULTS, f"{name}, soak" if given.soak else name, machine, table(found))
+            parts = (
+                name,
+                *(["soak"] if given.soak else ()),
+                *([f"scale {given.scale:g}"] if given.scale != 1 else ()),
+            )
+            results.keep(RESULTS, ", ".join(parts), machine, table(found))
             if (draw := getattr(module, "picture", None)) is not None:
                 (PICTURES / f"{name}.svg").write_text(draw(found), encoding="utf-8")
         figures += found

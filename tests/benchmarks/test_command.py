@@ -1,6 +1,7 @@
 """The command that runs benchmarks: what one misses or breaks on is told, and the others run all the same."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -39,3 +40,19 @@ def test_after_one_that_breaks_the_others_run(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(("name", "code"), [("meets", 0), ("misses", 1), ("breaks", 1)])
 def test_a_goal_that_is_missed_and_a_benchmark_that_breaks_fail_the_command(name: str, code: int) -> None:
     assert command.main([name]) == code
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_results_of_another_scale_have_a_section_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "RESULTS.md")
+    for arguments in (["meets"], ["meets", "--scale", "10"], ["meets", "--scale", "0.5"]):
+        command.main([*arguments, "--results"])
+    kept = (tmp_path / "RESULTS.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in kept if line.startswith("## ")] == [
+        "## meets",
+        "## meets, scale 0.5",
+        "## meets, scale 10",
+    ]
+    assert sum(line.startswith("| speed | 20 /s |") for line in kept) == 1

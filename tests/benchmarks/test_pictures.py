@@ -51,7 +51,8 @@ def test_the_growth_plot_in_the_docs_is_drawn_of_the_results(repository: Path) -
     assert isinstance(values, list)
     assert len(values) == retention.DAYS
     assert retention.picture([Figure("", 0.0, "", series=values)]) == text
-    [after, before] = re.findall(r"\| ([\d.]+) MB \| ([\d.]+) MB \|", _section(repository, "retention, soak"))[0]
+    section = _section(repository, "retention, soak, scale 0.1")
+    [after, before] = re.findall(r"\| ([\d.]+) MB \| ([\d.]+) MB \|", section)[0]
     assert (float(f"{max(values[-10:]):.4g}"), float(f"{max(values[7:14]):.4g}")) == (float(after), float(before))
 
 
