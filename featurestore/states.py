@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from threadpoolctl import threadpool_limits
 
 from featurestore.interference.blocks import Block, Linearisation
 from featurestore.interference.evidence import Bools, Floats, Ints, Predictions
@@ -40,7 +41,8 @@ class Head:
     them are evidence, at the full fit *fitted* were, those not yet folded included. *drift* is that of the victims,
     by name, at the full fit. *basis* says in words what the estimation was set to, *outside* which declarations it
     knew. *serial* counts the changes of the state. What ended before *aged* is known from before the
-    steps (0: nothing); of that, *past* rows of evidence are of before *since*.
+    steps (0: nothing); of that, *past* rows of evidence are of before *since*. What was collected by *read* is known
+    (0: by the newest model).
     """
 
     model: str
@@ -58,6 +60,7 @@ class Head:
     serial: int = 0
     aged: int = 0
     past: float = 0.0
+    read: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +110,12 @@ def folded(state: Blocks, steps: Iterable[Step], memory: float) -> dict[int, Blo
     that the step has nothing of; else those are as they were.
     """
     found = dict(state)
-    for step in steps:
-        for victim, block in step.blocks.items():
-            found[victim] = fold(found.get(victim, Block()), block, memory)
-        if step.running:
-            found = {victim: faded(block, step.running) for victim, block in found.items()}
+    with threadpool_limits(1, "blas"):  # a fold is .2 ms: threads that wait for each other make half a second of it
+        for step in steps:
+            for victim, block in step.blocks.items():
+                found[victim] = fold(found.get(victim, Block()), block, memory)
+            if step.running:
+                found = {victim: faded(block, step.running) for victim, block in found.items()}
     return found
 
 

@@ -144,7 +144,7 @@ def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Setting
         return ""
     if made.span.until - time(head.made) >= settings.learn.full_every:
         return f"the last full fit is of {time(head.made):%Y-%m-%d %H:%M}"
-    late = states.late(con, cluster, closed, made.newest.created)
+    late = states.late(con, cluster, closed, max(made.newest.created, time(head.read)))
     if late >= max(_LATE, _LATE_SHARE * head.rows):
         return f"{late} activations came late, for days that were closed"
     return ""

@@ -61,7 +61,8 @@ def saved(
             models.save(con, model, tables if claim is None else {})
             models.carry(con, cluster, model.model, [each for each in DETAILS if each not in learned.details])
         if learned.state is not None:
-            states.save(con, cluster, learned.state, rows, 0 if claim is None else claim.first)
+            known = replace(learned.state.head, read=micros(started))
+            states.save(con, cluster, known, rows, 0 if claim is None else claim.first)
         count = int(learned.metrics["activations"])
         run = queries.Run(cluster, "learn", started, finished, count, outcome=promotion.outcome)
         queries.record_run(con, replace(run, reason=promotion.reason, message=promotion.message))

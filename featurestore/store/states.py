@@ -175,24 +175,24 @@ def laid(state: State, before: State | None) -> list[Row]:
     return rows
 
 
-def save(con: DuckDBPyConnection, cluster: str, state: State, rows: Sequence[Row], first: int = 0) -> None:
-    """Write *state* under the next serial: its *rows* (`laid`), and its head.
+def save(con: DuckDBPyConnection, cluster: str, known: Head, rows: Sequence[Row], first: int = 0) -> None:
+    """Write a state under the next serial: what is *known* as its head, and its *rows* (`laid`).
 
     A state of the same full fit has its new steps added; another one takes the place of all that was. The pieces of
     its long bodies were written under the entries from *first* on; 0: they are written here. Pieces that are not
     needed any more are left to `pieces.clear`.
     """
     stored = head(con, cluster)
-    if stored is None or stored.model != state.head.model:
+    if stored is None or stored.model != known.model:
         con.execute("DELETE FROM folded WHERE cluster = ?", [cluster])
     renewed = list({"head", "current", *(row.kind for row in rows if row.kind == "point")})
     con.execute("DELETE FROM folded WHERE cluster = ? AND kind IN ?", [cluster, renewed])
     [[last]] = con.execute(
         "SELECT coalesce(max(number), 0) FROM folded WHERE cluster = ? AND kind = 'step'", [cluster]
     ).fetchall()
-    known = _head_row(replace(state.head, serial=(0 if stored is None else stored.serial) + 1))
+    head_row = _head_row(replace(known, serial=(0 if stored is None else stored.serial) + 1))
     new = [replace(row, number=last + row.number) if row.number else row for row in rows]
-    bodies.write(con, cluster, [*new, known], first)
+    bodies.write(con, cluster, [*new, head_row], first)
 
 
 def reach(con: DuckDBPyConnection, cluster: str, since: datetime) -> datetime:

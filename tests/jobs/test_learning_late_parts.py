@@ -1,0 +1,74 @@
+"""What comes for days that are closed, where a model was there before a long history was learned in parts."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from featurestore.store import models
+from featurestore.store.duck import Store
+from featurestore.store.ingest import ingest
+from jobs import learn
+from jobs.config import LearnSettings, Settings, StoreSettings
+from pipeline.columns import TABLES
+from pipeline.records import Batch
+from tests.support.history import BEGIN, history
+
+HOUR = dt.timedelta(hours=1)
+DAYS = 4
+UNTIL = BEGIN + DAYS * 24 * HOUR
+#: A day has 24 x 8 x 20 = 3,840 activations.
+MOST = 6_000
+
+
+@pytest.fixture(scope="module")
+def given():
+    return history(slowdown=0.6, hours=DAYS * 24, an_hour=20)
+
+
+def put(store, name, rows, at):
+    schema = TABLES[name]
+    batch = Batch(name, rows=rows.select(schema.names).cast(schema), whole=False)
+    ingest(store, "c1", batch, collected=at, overlap=dt.timedelta(minutes=10))
+
+
+def ended(given, since, until):
+    end = given.activations["end"]
+    return given.activations.filter(pc.and_(pc.greater_equal(end, since), pc.less(end, until)))
+
+
+@pytest.fixture
+def followed(tmp_path, given):
+    """A day and a half are learned; the others come at once, as after a source was away, and are learned in parts."""
+    place = StoreSettings(path=tmp_path / "history.duckdb", snapshot=tmp_path / "snapshot")
+    learning = LearnSettings(min_overlaps=10, activations=MOST, full_every=dt.timedelta(days=99))
+    settings, store = Settings(store=place, learn=learning), Store(place.path)
+    placements = given.placements.drop_columns(["last_seen"]).append_column("at", given.placements["ended"])
+    put(store, "nodes", given.nodes.drop_columns(["valid_to"]).rename_columns({"valid_from": "at"}), BEGIN)
+    put(store, "placements", placements.append_column("named", pa.array([True] * placements.num_rows)), BEGIN)
+    for since, until in ((BEGIN, BEGIN + 36 * HOUR), (BEGIN + 36 * HOUR, UNTIL)):
+        put(store, "activations", ended(given, since, until), until)
+        learn.run(settings, "c1", now=lambda at=until: at, store=store)
+    return settings, store
+
+
+def reasons(store):
+    return [model.reason for model in reversed(store.read(lambda con: models.saved(con, "c1")))]
+
+
+def test_what_parts_have_learned_did_not_come_late(followed):
+    """The parts close days of activations that all were collected after the newest model."""
+    _, store = followed
+    assert [reason for reason in reasons(store) if "came late" in reason] == []
+
+
+def test_what_comes_after_the_parts_for_their_days_is_late(followed, given):
+    """Two hundred, of 15,360 activations: more than 50, and than one in a hundred."""
+    settings, store = followed
+    rows = ended(given, BEGIN + 40 * HOUR, BEGIN + 60 * HOUR).slice(0, 200)
+    place = rows.schema.get_field_index("activation_id")
+    named = pa.array([f"late{number}" for number in range(200)])
+    put(store, "activations", rows.set_column(place, "activation_id", named), UNTIL + HOUR)
+    learn.run(settings, "c1", now=lambda: UNTIL + HOUR, store=store)
+    assert reasons(store)[-1] == "200 activations came late, for days that were closed"
