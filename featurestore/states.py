@@ -94,6 +94,10 @@ class State:
     aged: Blocks = field(default_factory=dict)
     former: Mapping[int, Points] = field(default_factory=dict)
 
+    def outline(self) -> "State":
+        """Return what a state speaks of, without what it says: of a thousand functions that is half a gigabyte."""
+        return State(self.head, {}, {})
+
     def points_of(self, since: int) -> Points:
         """Return the points at which the step from *since* on was reduced."""
         found = dict(self.points)
@@ -109,7 +113,7 @@ def folded(state: Blocks, steps: Iterable[Step], memory: float) -> dict[int, Blo
     What came under kernels that no node ran any more in a step is old with its end (`fold.faded`), also of victims
     that the step has nothing of; else those are as they were.
     """
-    found = dict(state)
+    found = dict(state.items())
     with threadpool_limits(1, "blas"):  # a fold is .2 ms: threads that wait for each other make half a second of it
         for step in steps:
             for victim, block in step.blocks.items():
@@ -134,10 +138,15 @@ class Packed(Mapping[int, Block]):
         return cls(pack_blocks(blocks))
 
     def __getitem__(self, victim: int) -> Block:
-        return dict(self.items())[victim]
+        for own, block in self.items():
+            if own == victim:
+                return block
+        raise KeyError(victim)
 
     def __iter__(self) -> Iterator[int]:
-        return (victim for victim, _ in self.items())
+        names = pa.ipc.IpcReadOptions(included_fields=[0])
+        for part in self.parts:
+            yield from pa.ipc.open_stream(part, options=names).read_all()["victim"].to_pylist()
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

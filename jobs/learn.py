@@ -19,7 +19,7 @@ from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
 from featurestore.store import claims, followed, models, queries, states, windows
 from featurestore.store.duck import Store
-from jobs import beside, passing, planning, tracing
+from jobs import beside, memory, passing, planning, tracing
 from jobs.config import Settings
 from jobs.planning import Plan, micros
 from jobs.saving import code_version, saved
@@ -64,6 +64,7 @@ def run(
     reason says which. *progress* is told how many of how many functions are fitted. Without news there is no new
     model. Raises `BadInput` where the store or the snapshot cannot be written.
     """
+    memory.lean()
     opened = store or Store(settings.store.path, settings.store.deadline)
     with opened.session() as held, tracing.span("learn", {"cluster": cluster, "full": full}) as tell:
         while True:
@@ -91,7 +92,7 @@ def _pass(
 
     while (next_part := held.read(following)) is not None:
         _once(held, settings, cluster, now, False, progress, next_part)
-        passing.release()
+        memory.release()
         passing.age(held, cluster, settings, planning.options(settings).memory)
         known = held.read(lambda con: states.head(con, cluster))
         # Blocks are cut by evidence, of which there is less than was counted: one may end an hour later.
@@ -118,6 +119,7 @@ def _once(
     plan, begun = held.read(prepare)
     name = f"{at.astimezone(UTC):%Y%m%dT%H%M%S}{at.microsecond // 1000:03d}Z"
     plan, learned = _learned(held, settings, cluster, plan, begun, name, progress)
+    del begun
     return conclude(held, settings, cluster, plan, learned, name, (started, now()))
 
 
@@ -153,7 +155,8 @@ def _learned(
         inputs = _inputs(held, cluster, plan, begun)
         found = advance(inputs, chosen, plan.state, carried, passing=plan.passing)
         if isinstance(found, Learned):
-            return replace(plan, reason=f"newer history: {_news(found, plan.newest)}"), found
+            reason = f"newer history: {_news(found, plan.newest)}"
+            return replace(plan, reason=reason, state=plan.state.outline()), found
         reason = found
 
         def prepare(con: DuckDBPyConnection) -> tuple[Plan, windows.Copied]:
@@ -162,10 +165,10 @@ def _learned(
 
         plan, begun = held.read(prepare)
     inputs = _inputs(held, cluster, plan, begun)
-    if plan.state is not None:
-        plan = replace(plan, state=states.filled(held, cluster, plan.state))
+    before = None if plan.state is None else states.filled(held, cluster, plan.state)
+    plan = replace(plan, state=None if before is None else before.outline())
     with beside.writing(held, cluster) as keep:
-        return plan, learn(inputs, options(settings, name, plan), progress, plan.state, keep)
+        return plan, learn(inputs, options(settings, name, plan), progress, before, keep)
 
 
 def _begun(con: DuckDBPyConnection, cluster: str, plan: Plan) -> windows.Copied:

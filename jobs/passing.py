@@ -4,13 +4,9 @@ Each part ends an hour after a block of days does, and is learned as if it were 
 fold the blocks that they close and decide nothing. What is left over after the last part is learned as usual.
 """
 
-import contextlib
-import ctypes
-import gc
 from dataclasses import dataclass
 from datetime import datetime
 
-import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from featurestore.engines.folding import HOUR, cuts
@@ -54,14 +50,6 @@ def part(
     small = [end for end in ends if _before(hours, counts, end + wait) <= most]
     chosen = small[-1:] or ends[:1]
     return Part(chosen[0] + wait, chosen[0]) if chosen else None
-
-
-def release() -> None:
-    """Give memory that a part needed back to the system: allocators keep it, and the next part would come on top."""
-    gc.collect()
-    pa.default_memory_pool().release_unused()
-    with contextlib.suppress(AttributeError, OSError):  # a C library that has none
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _before(hours: Ints, counts: Ints, at: datetime) -> int:

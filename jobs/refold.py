@@ -43,7 +43,7 @@ def again(settings: Settings, store: Store, cluster: str) -> float:
         with threadpool_limits(1, "blas"):
             found = block(ready.runs, step.since, step.until, state.points_of(step.since), given)
         steps.append(found.step)
-    return _difference(folded(state.aged, steps, given.memory), state.current)
+    return _difference(folded(state.aged, steps, given.memory), dict(state.current.items()))
 
 
 def _difference(one: Blocks, other: Blocks) -> float:

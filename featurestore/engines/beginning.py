@@ -53,7 +53,7 @@ def begin(
     """
     points = points_of(fits, past)
     held: Blocks = {}
-    aged = past.aged
+    aged, known = past.aged, set(past.aged)
     done, young, named = list[Step](), list[Step](), list[Step]()
     rows = 0.0
     for day in days:
@@ -62,7 +62,7 @@ def begin(
         named.append(replace(day, blocks=kernels))
         if day.until <= settled:
             held = folded(held, [day], options.memory)
-            aged = folded(aged, [day], options.memory) if past.aged else aged
+            aged = folded(aged, [day], options.memory) if known else aged
             done.append(replace(day, blocks=Packed.of(day.blocks)))
         else:
             young.append(day)
@@ -79,10 +79,10 @@ def begin(
         points[fit.victim] = point
         if fit.victim in held:
             corrections[fit.victim] = solution.hung(correction, held[fit.victim])
-    drift = {fit.victim: alone[fit.victim].drift for fit in alike if fit.victim not in past.aged}
+    drift = {fit.victim: alone[fit.victim].drift for fit in alike if fit.victim not in known}
     del alone
     correcting = [Step(closed, closed, 0.0, corrections)] if corrections else []
-    current = folded(aged if past.aged else held, correcting, options.memory)
+    current = folded(aged if known else held, correcting, options.memory)
     del held, aged
     final = folded(
         _without(current, drift), [replace(day, blocks=_without(day.blocks, drift)) for day in young], options.memory
@@ -99,7 +99,7 @@ def begin(
         if len(every)
         else {}
     )
-    return Begun(said, round(rows), points, current, [*done, *correcting], closed, distance)
+    return Begun(said, round(rows), points, Packed.of(current), [*done, *correcting], closed, distance)
 
 
 def _corrected(

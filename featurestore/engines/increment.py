@@ -84,7 +84,7 @@ def advance(
     seen = [round(state.head.rows) + int(own.sum()), int(runs.end[own].max(initial=carried.metrics["seen"][1]))]
     news = seen != carried.metrics["seen"]
     with threadpool_limits(1, "blas"):
-        days, current = list[Reduced](), state.current
+        days, current = list[Reduced](), dict(state.current.items())
         for day in _days(ready, closing, inputs, options, state):  # of many days' sums only a few days' exist at once
             current = folded(current, [day.step], options.memory)
             days.append(replace(day, step=replace(day.step, blocks=Packed.of(day.step.blocks))))
@@ -117,8 +117,9 @@ def advance(
             pairs = carried.tables["pairs"]
             metrics = {**carried.metrics, **counted(ready, pairs)}
             found = Learned({"pairs": pairs, **tables}, ready.used, ready.attribution, metrics)
+        advanced = _advanced(state, done, current, runs, options) if done else None
     changed = news or bool(done) or _rows(found.tables["busyness"]) != _rows(carried.tables["busyness"])
-    return replace(found, changed=changed, state=_advanced(state, done, current, runs, options) if done else None)
+    return replace(found, changed=changed, state=advanced)
 
 
 def _days(
@@ -156,7 +157,8 @@ def _advanced(state: State, done: Sequence[Step], current: Blocks, runs: Runs, o
         node_types=tuple(runs.node_types.to_pylist()),
     )
     former = {head.closed: {each: state.points[each] for each in left}} if left else {}
-    return replace(state, head=head, points={**state.points, **points}, current=current, steps=done, former=former)
+    points = {**state.points, **points}
+    return replace(state, head=head, points=points, current=Packed.of(current), steps=done, former=former)
 
 
 def _outgrown(days: Sequence[Reduced], rows: int, fits: Sequence[Told], runs: Runs, state: State) -> str:

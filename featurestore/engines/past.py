@@ -14,7 +14,7 @@ from featurestore.columnar import distinct
 from featurestore.exposure.kernels import Codes, Ints
 from featurestore.interference.blocks import Block, Linearisation, relabelled
 from featurestore.runs import Runs
-from featurestore.states import State, Step, folded
+from featurestore.states import Packed, State, Step, folded
 
 #: A block of which so large a share of the evidence is still stored is fitted again.
 _STILL_THERE = 0.98
@@ -62,7 +62,7 @@ def recall(state: State | None, runs: Runs, since: int, memory: float) -> tuple[
     return (
         Past(
             since,
-            {int(of[victim]): relabelled(block, of, types) for victim, block in aged.items()},
+            Packed.of({int(of[victim]): relabelled(aged.pop(victim), of, types) for victim in list(aged)}),
             {int(of[victim]): _moved(point, of, types) for victim, point in points.items()},
             state.head.past
             + state.head.rows

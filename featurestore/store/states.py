@@ -23,7 +23,6 @@ from featurestore.states import (
     pack_blocks,
     pack_points,
     pack_predictions,
-    unpack_blocks,
     unpack_points,
     unpack_predictions,
 )
@@ -48,7 +47,7 @@ def load(con: DuckDBPyConnection, cluster: str) -> State | None:
     return State(
         known,
         Later(parts.get("point", ()), unpack_points),
-        Later(parts.get("current", ()), unpack_blocks),
+        Packed(parts.get("current", ())),
         unpack_predictions(parts.get("predictions", ())),
     )
 
@@ -238,7 +237,7 @@ def _packed(kind: str, bodies: Sequence[bytes]) -> list[Row]:
 
 
 def _aged(con: DuckDBPyConnection, cluster: str) -> Mapping[int, Block]:
-    return Later(_parts(con, cluster, ("aged",)).get("aged", ()), unpack_blocks)
+    return Packed(_parts(con, cluster, ("aged",)).get("aged", ()))
 
 
 def _former(con: DuckDBPyConnection, cluster: str) -> dict[int, Points]:
