@@ -1,7 +1,8 @@
 """Learning from more than fits into memory: the peak by the length of a history, and a hundred days in turn.
 
-The history is the simulator's: 1,000 functions on 100 nodes, a million activations a day. What is measured is a
-process that learns from a store which others filled, so that its peak is learning's own, DuckDB's included.
+The history is the simulator's: 1,000 functions on 100 nodes, a million activations a day, each day imported from a
+Parquet file. What is measured is a process that learns from a store which others filled, so that its peak is
+learning's own, DuckDB's included.
 """
 
 import tempfile
@@ -9,14 +10,13 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from benchmarks import histories
 from benchmarks.figures import Figure
 from benchmarks.ingestion import alone, peak
-from featurestore.store.duck import Store
-from featurestore.store.ingest import ingest
-from jobs import learn
+from jobs import importing, learn
 from jobs.config import LearnSettings, Settings, StoreSettings
-from pipeline.records import Batch
 
 #: Activations a day, days of the soak, and days at which the peak is measured.
 A_DAY, DAYS, SIZES = 1_000_000, 100, (1, 2, 4)
@@ -71,13 +71,13 @@ def _learned(
     """Return the peak, in MB, and the processor seconds of a process that learns from so many *days*."""
     with tempfile.TemporaryDirectory(prefix="long-history-") as place:
         settings = _settings(Path(place), scale)
-        store = Store(settings.store.path)
         ends = [_BEGIN + number * _DAY for number in range(1, days + 1)]
         count, nodes = round(days * A_DAY * scale), max(5, functions // 10)
         made = histories.history(count, ends[-1], days=days, functions=functions, nodes=nodes)
         for at, rows in zip(ends, made, strict=True):
-            batch = Batch("activations", rows=rows, watermark=at)
-            ingest(store, "bench", batch, collected=at, overlap=timedelta(minutes=10), started=at)
+            file = Path(place, "day.parquet")
+            pq.write_table(rows, file)
+            importing.run(settings, "activations", [file], cluster="bench", now=lambda at=at: at)  # type: ignore[misc]
         ends = ends if each else ends[-1:]
         return alone(_learn, Path(place), scale, ends)
 

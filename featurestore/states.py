@@ -23,7 +23,7 @@ from featurestore.interference.fold import faded, fold
 LAYOUT = 2
 
 #: Victims in one packed part at most.
-PART = 500
+PART = 125
 
 #: How hard what is packed is compressed: sums of floats hardly can be. The usual level takes three times as long and
 #: saves 4 % more.

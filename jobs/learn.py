@@ -177,6 +177,7 @@ def _begun(con: DuckDBPyConnection, cluster: str, plan: Plan) -> windows.Copied:
 
 def _inputs(held: Store, cluster: str, plan: Plan, begun: windows.Copied) -> Inputs:
     tables = windows.rest(held, cluster, begun)
+    memory.release()  # what DuckDB needed to look through a long history
     return Inputs(**tables, since=micros(plan.since), until=micros(plan.span.until), settled=micros(plan.settled))
 
 

@@ -27,7 +27,7 @@ def lean() -> None:
 
 
 def release() -> None:
-    """Give memory that a part of a history needed back to the system: the next part would come on top."""
+    """Give memory that one step needed back to the system: the next one's would come on top."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(AttributeError, OSError):  # a C library that has none

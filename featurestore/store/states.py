@@ -201,10 +201,10 @@ def reach(con: DuckDBPyConnection, cluster: str, since: datetime) -> datetime:
     for _ in range(2):
         [[begun]] = con.execute(
             """
-            SELECT min("start") FROM activations WHERE cluster = ? AND NOT composite AND "start" >= ?
+            SELECT min("start") FROM activations WHERE cluster = ? AND NOT composite AND "start" >= ? AND "start" < ?
                 AND coalesce("end", "start" + to_milliseconds(coalesce(timeout_ms, 0))) >= ?
             """,
-            [cluster, since - timedelta(days=1), first],
+            [cluster, since - timedelta(days=1), first, first],
         ).fetchall()
         if begun is not None:
             first = min(first, begun.astimezone(UTC))
