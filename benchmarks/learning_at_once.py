@@ -3,7 +3,8 @@
 The history is the simulator's: 1,000 functions on 100 nodes over ten days. It is learned in a process of its own, so
 that its peak of memory is learning's, DuckDB's included. Steps are timed where they are called: several that run
 inside another are told apart only where both are named here. Of what comes piece by piece (blocks) the waiting for
-each counts; the next is worked on meanwhile, so that the processor's time of a step is in part another's.
+each counts; the next is worked on meanwhile, so that the processor's time of a step is in part another's. So it is of
+fits: what needs none of them, and what activations used, is worked on and written beside them.
 """
 
 import importlib
@@ -38,7 +39,6 @@ _STEPS: Mapping[str, tuple[str, str]] = {
     "profiles": ("featurestore.profiles", "amounts"),
     "exposures": ("featurestore.engines.local", "expose"),
     "fits": ("featurestore.engines.local", "_fitted"),
-    "company": ("featurestore.answers", "company"),
     "blocks reduced": ("featurestore.engines.local", "blocks"),
     "blocks folded": ("featurestore.engines.beginning", "folded"),
     "predictions": ("featurestore.interference.pairs", "predictions"),

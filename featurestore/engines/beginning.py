@@ -128,9 +128,10 @@ def _said(fit: Told, states: Blocks, points: Mapping[int, Linearisation], functi
 
 def renewed(runs: Runs) -> set[int]:
     """Return the functions whose runs that are evidence are of several versions."""
-    own = np.unique(runs.function[runs.evidence] * np.int64(len(runs.versions)) + runs.version[runs.evidence])
-    functions, counts = np.unique(own // max(1, len(runs.versions)), return_counts=True)
-    return set(functions[counts > 1].tolist())
+    function, version = runs.function[runs.evidence], runs.version[runs.evidence]
+    one = np.zeros(len(runs.functions), version.dtype)
+    one[function] = version  # of each function any
+    return set(np.flatnonzero(np.bincount(function[version != one[function]])).tolist())
 
 
 def _faded(days: Sequence[Step]) -> set[int]:

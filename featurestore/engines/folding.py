@@ -149,9 +149,9 @@ def block(
     return Reduced(Step(since, until, float(rows), found, running), strange, pointless)
 
 
-def in_turn(work: Callable[[Given], T], given: Iterator[Given], threads: int) -> Iterator[T]:
-    """Yield what *work* makes of each one *given*, in order; only as many exist at once as are worked on, and one
-    more for the thread that is ready first."""
+def in_turn(work: Callable[[Given], T], given: Iterator[Given], threads: int, ahead: int = 1) -> Iterator[T]:
+    """Yield what *work* makes of each one *given*, in order; only as many exist at once as are worked on, and so many
+    *ahead* for the threads that are ready first."""
     if threads == 1:
         yield from map(work, given)
         return
@@ -159,7 +159,7 @@ def in_turn(work: Callable[[Given], T], given: Iterator[Given], threads: int) ->
     with ThreadPoolExecutor(threads) as pool:
         for each in given:
             waiting.append(pool.submit(work, each))
-            if len(waiting) > threads:
+            if len(waiting) >= threads + ahead:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
