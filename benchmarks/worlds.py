@@ -8,9 +8,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.simulator import Records
 from featurestore.exposure.sweep import sweep
-from featurestore.interference import concurrency
+from featurestore.interference.concurrency import Met, events, swept
 from featurestore.interference.decision import PairTable
-from featurestore.interference.evidence import Options, VictimDesign, VictimFit
+from featurestore.interference.evidence import Around, Options, VictimDesign, VictimFit
 from featurestore.interference.pairs import learn
 from featurestore.interference.victim import fit_victim
 
@@ -19,7 +19,8 @@ Ints = NDArray[np.int64]
 
 
 def designs(records: Records, node_type: Ints, functions: int, execution: Floats | None = None) -> list[VictimDesign]:
-    """Return one design per function; activations on an unknown node are no evidence and no co-runner.
+    """Return one design per function; activations on an unknown node are no evidence and no co-runner, but count as
+    what runs in the whole cluster.
 
     *execution* [n] replaces the recorded times (seconds).
     """
@@ -35,6 +36,12 @@ def designs(records: Records, node_type: Ints, functions: int, execution: Floats
         function.astype(np.int32),
         functions=functions,
     )
+    whole = events(
+        records.function.astype(np.int32),
+        np.round(records.start * 1e6).astype(np.int64),
+        np.round(records.end * 1e6).astype(np.int64),
+        functions,
+    )
     lengths = np.diff(found.indptr)
     made = []
     victims = function[found.rows]
@@ -42,6 +49,10 @@ def designs(records: Records, node_type: Ints, functions: int, execution: Floats
         rows = np.flatnonzero(victims == victim)
         take = _ranges(found.indptr[rows], lengths[rows])
         which = at[found.rows[rows]]
+        indices = found.indices[take].astype(np.int64)
+        columns = np.unique(indices)
+        met = Met(which, np.zeros(len(which), np.int64), np.array([0, len(columns)]), columns)
+        everywhere, beside = swept(whole, met)
         made.append(
             VictimDesign(
                 victim=victim,
@@ -53,10 +64,11 @@ def designs(records: Records, node_type: Ints, functions: int, execution: Floats
                 node=records.node[which],
                 node_type=node_type[records.node[which]],
                 indptr=np.concatenate([[0], np.cumsum(lengths[rows])]),
-                indices=found.indices[take].astype(np.int64),
+                indices=indices,
                 values=found.values[take],
                 throttled=records.throttled[which],
                 version=records.version[which],
+                around=Around(everywhere, columns, beside.reshape(len(which), len(columns))),
             )
         )
     return made
@@ -80,10 +92,9 @@ def fits(
     threads: int = 2,
 ) -> list[VictimFit]:
     """Return the fits of all victims, made on *threads* threads with one BLAS thread each."""
-    whole = concurrency.build(records.function, records.start, records.end, functions)
     made = designs(records, node_type, functions, execution)
     with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda design: fit_victim(design, whole, options), made))
+        return list(pool.map(lambda design: fit_victim(design, options), made))
 
 
 def pair_table(

@@ -140,7 +140,7 @@ def block(
         mine = members_of(design.victim)
         for version, rows, evidence in _by_version(design, part.version[mine]):
             under = None if ran is None else (part.kernels.names, ran[mine[rows]])
-            reduced = reduce(evidence, point, None, options.estimation, part.versions[version], under)
+            reduced = reduce(evidence, point, options.estimation, part.versions[version], under)
             found = fold(found, reduced, options.memory)
         return design.victim, found
 

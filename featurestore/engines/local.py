@@ -92,7 +92,7 @@ def _fitted(
     runs = ready.runs
     fits: list[Told] = []
     for fit in in_turn(
-        lambda design: told(fit_victim(design, None, options.estimation)),
+        lambda design: told(fit_victim(design, options.estimation)),
         designs(runs, exposure, options.estimation.column_overlaps),
         min(options.threads, len(runs.functions)) or 1,
         _AHEAD,

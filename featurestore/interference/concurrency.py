@@ -22,8 +22,6 @@ Numbers = NDArray[np.uint32]
 _SHORTEST = 1_000
 #: What has no end takes so long, microseconds: sums of many such stay whole numbers.
 _YEAR = 31_536_000_000_000
-#: Rows that are filled at once: they stay in the processor's cache until all their columns are.
-_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,77 +63,9 @@ def build(function: Ints, start: Floats, end: Floats, functions: int) -> Concurr
     return Concurrency(functions, offsets, times, area)
 
 
-def mean(concurrency: Concurrency, functions: Ints, start: Floats, end: Floats) -> Floats:
-    """Return the time-averaged number running in the cluster [n, len(functions)] over each [start, end], seconds.
-
-    Function index ``concurrency.functions`` stands for all functions together. The activation itself counts.
-    """
-    chosen = np.asarray(functions, np.int64)
-    return _mean(concurrency.offsets, concurrency.times, concurrency.integral, chosen, _micros(start), _micros(end))
-
-
 def _micros(seconds: Floats) -> Ints:
     """Return microseconds; those of today come out of floats of seconds as they went in."""
     return np.rint(np.asarray(seconds) * 1e6).astype(np.int64)
-
-
-@compiled
-def _mean(offsets: Ints, times: Ints, integral: Ints, functions: Ints, start: Ints, end: Ints) -> Floats:
-    n, m = len(start), len(functions)
-    found = np.zeros((n, m))
-    last = offsets[functions]  # rows come in order of time, or nearly: the next is sought from where the last was
-    for some in range(0, n, _ROWS):
-        for column in range(m):
-            low, high = offsets[functions[column]], offsets[functions[column] + 1]
-            if high == low:
-                continue
-            begun = last[column]
-            for row in range(some, min(some + _ROWS, n)):
-                begin, stop = start[row], max(end[row], start[row] + _SHORTEST)
-                begun = _after(times, low, high, begin, begun)
-                ended = _after(times, low, high, stop, begun)
-                # The integral is linear between events, by how many ran, and constant outside of them.
-                at = max(begun - 1, low)
-                before = integral[at]
-                if low < begun < high:
-                    running = (integral[begun] - integral[at]) // (times[begun] - times[at])
-                    before += running * (begin - times[at])
-                at = max(ended - 1, low)
-                after = integral[at]
-                if low < ended < high:
-                    running = (integral[ended] - integral[at]) // (times[ended] - times[at])
-                    after += running * (stop - times[at])
-                found[row, column] = (after - before) / (stop - begin)
-            last[column] = begun
-    return found
-
-
-@compiled
-def _after(times: Ints, low: int, high: int, moment: int, near: int) -> int:
-    """Return the first of *times* (ascending) from *low* to *high* that is after a *moment*, *high* where none is:
-    galloping away from *near*, then halving."""
-    step = 1
-    if near < high and times[near] <= moment:
-        before, after = near, near + 1
-        while after < high and times[after] <= moment:
-            before = after
-            after += step
-            step *= 2
-        after = min(after, high)
-    else:
-        before, after = near - 1, near
-        while before >= low and times[before] > moment:
-            after = before
-            before -= step
-            step *= 2
-        before = max(before, low - 1)
-    while after - before > 1:
-        middle = (before + after) // 2
-        if times[middle] <= moment:
-            before = middle
-        else:
-            after = middle
-    return after
 
 
 class Events(NamedTuple):
@@ -178,8 +108,8 @@ def events(function: Codes, start: Ints, end: Ints, functions: int) -> Events:
 
 
 def swept(known: Events, met: Met) -> tuple[Floats, Floats]:
-    """Return the `mean` of all functions together [r], and those that each activation of *met* is asked about, one
-    activation after the other.
+    """Return how many ran on average, over each activation of *met*, of all functions together [r], and of those that
+    it is asked about, one activation after the other. The activation itself counts.
 
     One pass over all events, in which each function's integral so far is at hand: of many activations and functions
     a small part of what looking each up takes. Integrals are whole microseconds, exact whatever comes together.

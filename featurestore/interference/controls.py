@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from featurestore.interference import control_columns as layout
-from featurestore.interference.concurrency import Concurrency, mean
 from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign
 from featurestore.interference.normal import Columns
 
@@ -90,24 +89,20 @@ def precisions() -> Floats:
     return np.array([1.0 / _SD[kind] ** 2 if kind in _SD else _FREE for kind in range(layout.GROUPS)])
 
 
-def build(
-    design: VictimDesign, rows: Ints, load: Floats, columns: Ints, concurrency: Concurrency | None, options: Options
-) -> Controls:
+def build(design: VictimDesign, rows: Ints, load: Floats, columns: Ints, options: Options) -> Controls:
     """Return the controls of *rows* of *design*; *load* [n] is the mean number of other runs on the node.
 
-    Of the whole cluster's concurrency that of the design is taken, which has all of *columns*, else it is looked up.
+    The whole cluster's concurrency is the design's, which has all of *columns*, if it has any.
 
     The load column is what exceeds the upper third of loads: a linear load would be the sum of the exposures and
     would take the slowdown that all aggressors have in common.
     """
-    start, end, node = design.start[rows], design.end[rows], design.node[rows]
+    start, node = design.start[rows], design.node[rows]
     n = len(rows)
     known = series(design, rows)
     around, everywhere = design.around, np.zeros(0)
     if around is not None:
         everywhere = around.everywhere[rows]
-    elif concurrency is not None:
-        everywhere = mean(concurrency, np.array([concurrency.functions]), start, end)[:, 0]
     made = layout.laid_out(
         layout.Runs(
             start,
@@ -123,12 +118,9 @@ def build(
         len(columns),
     )
     sizes, dense = made.sizes.tolist(), made.columns.dense
-    if sizes[layout.BESIDE]:
+    if around is not None and sizes[layout.BESIDE]:
         first = dense.shape[1] - len(columns)
-        if around is not None:
-            layout.copied(dense, first, around.beside, rows, np.searchsorted(around.columns, columns))
-        elif concurrency is not None:
-            dense[:, first:] = mean(concurrency, columns, start, end)
+        layout.copied(dense, first, around.beside, rows, np.searchsorted(around.columns, columns))
     layout.centred(dense, sizes[layout.SERIES])
     names, group, sd = list[str](), list[int](), [np.inf]
     for kind, size in enumerate(sizes):

@@ -42,7 +42,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """How many activations ran in the whole cluster while each of n ran, on average (`concurrency.mean`): in all
+    """How many activations ran in the whole cluster while each of n ran, on average (`concurrency.swept`): in all
     *everywhere* [n], of the functions *columns* [c] (ascending) *beside* [n, c]."""
 
     everywhere: Floats

@@ -17,10 +17,9 @@ from featurestore.compiled import compiled
 from featurestore.interference import controls
 from featurestore.interference.block_equations import LEVEL_SD, equations
 from featurestore.interference.blocks import NO_CODES, Block, Linearisation
-from featurestore.interference.concurrency import Concurrency, mean
 from featurestore.interference.control_columns import BESIDE, SERIES, TYPE, Runs, centred, copied, laid_out, ranked
 from featurestore.interference.controls import HALF_MILLISECOND
-from featurestore.interference.evidence import Around, Bools, Floats, Ints, Options, VictimDesign
+from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign
 
 #: Functions that a block met for less than this have no column in it: they are counted, and teach nothing.
 LEAST_OVERLAP = 0.5
@@ -79,7 +78,6 @@ class _Reduced(NamedTuple):
 def reduce(
     day: VictimDesign,
     point: Linearisation,
-    concurrency: Concurrency | None = None,
     options: Options | None = None,
     version: str = "",
     ran: tuple[Sequence[str], Ints] | None = None,
@@ -91,7 +89,6 @@ def reduce(
     names, and the code [n] of the one that each row ran under, -1 where not known.
     """
     options = options or Options()
-    around = day.around if day.around is not None else _looked_up(day, concurrency)
     rows = _taking_part(day.execution, day.node_type, point.types)
     series = controls.series(day, rows)
     names, ran_under = ran or ((), NO_CODES)
@@ -109,8 +106,8 @@ def reduce(
         ),
         rows,
         _Around(np.zeros(0), NO_CODES, np.zeros((0, 0)))
-        if around is None
-        else _Around(around.everywhere, around.columns, around.beside),
+        if day.around is None
+        else _Around(day.around.everywhere, day.around.columns, day.around.beside),
         np.stack(list(series.values()), axis=1) if series else np.zeros((len(rows), 0)),
         _Point(point.types, point.base, point.columns, point.slowdown, point.crowd),
         (ran_under, len(names)),
@@ -134,15 +131,6 @@ def reduce(
         kernels=tuple(name for name, _ in kernels),
     )
     return replace(block, under=found.under[[code for _, code in kernels]] * block.information) if kernels else block
-
-
-def _looked_up(day: VictimDesign, concurrency: Concurrency | None) -> Around | None:
-    """Return what ran in the whole cluster around each run, of all functions that any of them met."""
-    if concurrency is None:
-        return None
-    columns = np.unique(day.indices)
-    everywhere = mean(concurrency, np.array([concurrency.functions]), day.start, day.end)[:, 0]
-    return Around(everywhere, columns, mean(concurrency, columns, day.start, day.end))
 
 
 @compiled

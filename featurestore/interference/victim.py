@@ -2,8 +2,8 @@
 
 How an engine uses it, for the functions 0..F-1 of one cluster::
 
-    concurrency = featurestore.interference.concurrency.build(function, start, end, F)  # once, over all activations
-    fits = [fit_victim(design, concurrency, options) for design in designs]  # one per victim, any order, anywhere
+    designs = featurestore.designs.designs(runs, exposure, options.column_overlaps)  # with the cluster's concurrency
+    fits = [fit_victim(design, options) for design in designs]  # one per victim, any order, anywhere
     table = featurestore.interference.pairs.learn(fits, profiles, options)  # a decision.PairTable
 
 A `VictimDesign` holds only evidence: successful activations on a known node, no sequences or conductors. Their
@@ -30,7 +30,6 @@ from scipy import sparse
 
 from featurestore.compiled import compiled
 from featurestore.interference import controls as control
-from featurestore.interference.concurrency import Concurrency
 from featurestore.interference.evidence import SURE, Floats, Ints, Options, VictimDesign, VictimFit
 from featurestore.interference.regression import Problem, fit
 
@@ -47,13 +46,11 @@ def overlaps(design: VictimDesign) -> tuple[Floats, Ints]:
     return effective, np.bincount(design.indices[met], minlength=design.functions).astype(np.int64)
 
 
-def fit_victim(
-    design: VictimDesign, concurrency: Concurrency | None = None, options: Options | None = None
-) -> VictimFit:
+def fit_victim(design: VictimDesign, options: Options | None = None) -> VictimFit:
     """Fit one victim. Poor evidence never raises or warns: `VictimFit.reason` says why nothing is known.
 
-    *concurrency* is the whole cluster's (`concurrency.build`); without it, or on a single node, there
-    is no placebo (NaN). Deterministic. Time O(n (q + r) (q + m)) for m aggressors, q controls and r aggressors beside
+    Without the whole cluster's concurrency (`VictimDesign.around`), or on a single node, there is no placebo (NaN).
+    Deterministic. Time O(n (q + r) (q + m)) for m aggressors, q controls and r aggressors beside
     one run, memory O(n (q + r)).
     """
     options = options or Options()
@@ -73,7 +70,7 @@ def fit_victim(
     load, *entries, width = _exposures(rows, design.indptr, place[design.indices], design.values, len(columns))
     indptr, indices, values = entries
     exposure = sparse.csr_matrix((values, indices, indptr), shape=(len(rows), width))
-    known = control.build(design, rows, load, columns, concurrency, options)
+    known = control.build(design, rows, load, columns, options)
     kind = design.cold[rows].astype(np.int64)
     found = fit(
         Problem(y, known.columns, known.group, known.sd, exposure, known.cluster, kind, known.block % 2), options

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featurestore.interference.concurrency import Met, build, events, mean, swept
+from featurestore.interference.concurrency import Met, build, events, swept
+from tests.support.concurrency import mean
 
 
 def test_worked_by_hand():

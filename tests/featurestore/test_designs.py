@@ -7,8 +7,10 @@ import pytest
 
 from featurestore import designs
 from featurestore.engines.candidate import Inputs, Options, prepare
-from featurestore.interference.concurrency import build, mean
+from featurestore.interference.concurrency import build
 from featurestore.interference.victim import fit_victim
+from tests.support.concurrency import around as looked_up
+from tests.support.concurrency import mean
 from tests.support.history import BEGIN_US, history
 
 LEAST = Options().estimation.column_overlaps
@@ -32,7 +34,7 @@ def test_concurrencies_are_those_that_are_looked_up(runs, monkeypatch, values):
         everywhere = mean(known, np.array([known.functions]), each.start, each.end)[:, 0]
         np.testing.assert_allclose(around.everywhere, everywhere, atol=1e-6)
         np.testing.assert_allclose(around.beside, mean(known, around.columns, each.start, each.end), atol=1e-6)
-        one, other = fit_victim(each), fit_victim(replace(each, around=None), known)
+        one, other = fit_victim(each), fit_victim(looked_up(replace(each, around=None), known))
         for name in ("slowdown", "se", "placebo", "placebo_se"):
             np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9)
         told += not one.reason

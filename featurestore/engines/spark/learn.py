@@ -151,7 +151,7 @@ def _fitted(spark: Any, placed: Any, said: Sequence[work.Placed], given: work.Gi
     nowhere = _nowhere(given)
     for code in set(range(len(counts))) - fits.keys():  # of no evidence at all
         nothing = design(code, nowhere, _NO_EXPOSURE, _NO_EXPOSURE.rows)
-        fits[code] = told(fit_victim(nothing, None, given.options.estimation))
+        fits[code] = told(fit_victim(nothing, given.options.estimation))
     return _Fitted(
         [fits[code] for code in range(len(counts))],
         [company for _, company, *_ in found],

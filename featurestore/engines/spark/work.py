@@ -198,7 +198,7 @@ def fit(table_: pa.Table, given: Given, events: Callable[[], tuple[Events, Ints]
         evidence = designs(
             fitted, exposure, estimation.column_overlaps, every=False, among=(every, offsets[runs.function] + row)
         )
-        fits = [told(fit_victim(design, None, estimation)) for design in evidence]
+        fits = [told(fit_victim(design, estimation)) for design in evidence]
         company, compared = answers.company(runs, exposure), details.compared(fitted, exposure, fits)
     said = (fits, company, compared, len(exposure.values), here("fit", len(fits)))
     return table([(key, TOLD, pickle.dumps(said))])
