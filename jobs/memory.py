@@ -10,8 +10,8 @@ import pyarrow as pa
 
 #: Numbers of glibc's ``mallopt``: from which size on an allocation has pages of its own, and how many heaps exist.
 _OF_ITS_OWN, _HEAPS = -3, -8
-#: The sums of a victim that met a hundred functions are an array of 300 KB: it goes back once it is freed.
-_LARGE = 128 * 1024
+#: Packed states are arrays of tens of megabytes: each goes back once it is freed. A limit of 128 KiB costs fits a tenth.
+_LARGE = 4 * 1024**2
 
 
 @cache

@@ -49,7 +49,7 @@ def begin(
     what its full fit says, and the fold is corrected to it; of the others, among them *several* (`renewed`), the fold
     says it, in which old evidence is a prior. A correction belongs to days that are folded for good: what these say
     nothing of is not corrected. Each day is folded as it comes and kept as the bytes that are stored: of all days'
-    sums only one day's exist at once.
+    sums only one day's are at hand at once.
     """
     points = points_of(fits, past)
     held: Blocks = {}
@@ -58,14 +58,15 @@ def begin(
     rows = 0.0
     for day in days:
         rows += day.rows
+        kept, day = replace(day, blocks=Packed.of(day.blocks)), replace(day, blocks=dict(day.blocks.items()))
         kernels = {victim: Block(kernels=own.kernels) for victim, own in day.blocks.items() if own.kernels}
         named.append(replace(day, blocks=kernels))
         if day.until <= settled:
             held = folded(held, [day], options.memory)
             aged = folded(aged, [day], options.memory) if known else aged
-            done.append(replace(day, blocks=Packed.of(day.blocks)))
+            done.append(kept)
         else:
-            young.append(day)
+            young.append(kept)
     closed = done[-1].until if done else past.since
     alone = folded(held, young, options.memory)
     several = several | _faded(named)

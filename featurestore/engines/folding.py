@@ -23,7 +23,7 @@ from featurestore.interference.evidence import Bools, VictimDesign
 from featurestore.interference.fold import fold
 from featurestore.interference.reduction import LEAST_OVERLAP, reduce, strangers
 from featurestore.runs import Runs
-from featurestore.states import Step
+from featurestore.states import Packed, Step
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -85,14 +85,19 @@ def blocks(
     options: Options,
     exposure: Exposure | None = None,
 ) -> Iterator[Reduced]:
-    """Yield the `block` from each time to another of *cuts*, in order, as many at once as there are threads.
+    """Yield the `block` from each time to another of *cuts*, packed, in order, as many at once as there are threads.
 
     Where there are fewer than threads, the others reduce victims. *exposure* is that of all *runs*, if it is known.
     """
     beside = max(1, min(options.threads, len(cuts)))
     each = replace(options, threads=max(1, options.threads // beside))
     known = None if exposure is None else Exposed.of(exposure, len(runs))
-    return in_turn(lambda cut: block(runs, *cut, points, each, known), iter(cuts), beside)
+
+    def packed(cut: tuple[int, int]) -> Reduced:
+        found = block(runs, *cut, points, each, known)
+        return replace(found, step=replace(found.step, blocks=Packed.of(found.step.blocks)))
+
+    return in_turn(packed, iter(cuts), beside)
 
 
 def block(

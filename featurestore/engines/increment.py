@@ -85,9 +85,9 @@ def advance(
     news = seen != carried.metrics["seen"]
     with threadpool_limits(1, "blas"):
         days, current = list[Reduced](), dict(state.current.items())
-        for day in _days(ready, closing, inputs, options, state):  # of many days' sums only a few days' exist at once
+        for day in _days(ready, closing, inputs, options, state):
             current = folded(current, [day.step], options.memory)
-            days.append(replace(day, step=replace(day.step, blocks=Packed.of(day.step.blocks))))
+            days.append(day)
         done = [day.step for day in days]
         if news and not passing:
             days += _days(ready, cuts[len(closing) :], inputs, options, state)
