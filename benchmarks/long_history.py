@@ -24,7 +24,7 @@ A_DAY, DAYS, SIZES = 1_000_000, 100, (1, 2, 4)
 MOST_MEMORY, GROWN = 2048.0, 1.1
 
 #: So many activations are learned from together: fewer than is usual, so that the process stays below `MOST_MEMORY`.
-_TOGETHER = 400_000
+_TOGETHER = 300_000
 _BEGIN = datetime(2024, 3, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 #: Numbers of glibc's ``mallopt``: from which size on an allocation has pages of its own, and how many heaps exist.
 _OF_ITS_OWN, _HEAPS = -3, -8
-#: Packed states are arrays of tens of megabytes: each goes back once it is freed. A limit of 128 KiB costs fits a tenth.
+#: Packed states are arrays of tens of megabytes: each goes back once freed. With 128 KiB fits take a tenth more.
 _LARGE = 4 * 1024**2
 
 
