@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 *([f"scale {given.scale:g}"] if given.scale != 1 else ()),
             )
             results.keep(RESULTS, ", ".join(parts), machine, table(found))
-            if (draw := getattr(module, "picture", None)) is not None:
+            if (draw := getattr(module, "picture", None)) is not None and ", ".join(parts) == module.PICTURED:
                 (PICTURES / f"{name}.svg").write_text(draw(found), encoding="utf-8")
         figures += found
     missed = [figure.name for figure in figures if figure.met is False]

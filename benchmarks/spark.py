@@ -200,12 +200,11 @@ def _apart(work: Callable[..., Fit], *arguments: object, patience: float | None 
         found = (
             here.recv() if here.poll(patience) else Fit(failed=f"the process did nothing more in {patience:.0f} s")
         )
-        process.join(0 if patience is None or found.failed else _ENDING)
+        process.join(0 if found.failed else _ENDING)
     except EOFError:
         process.join()
         found = Fit(failed=f"the process ended with {process.exitcode}")
     if process.is_alive():
-        process.join(_ENDING)
         process.kill()
         process.join()
     return found

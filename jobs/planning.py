@@ -140,13 +140,12 @@ def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Setting
     closed = time(head.closed)
     if made.span.until - settings.learn.window > closed or made.span.until < closed:
         return "the history does not go on from where the state ends"
-    if made.passing:
-        return ""
-    if made.span.until - time(head.made) >= settings.learn.full_every:
-        return f"the last full fit is of {time(head.made):%Y-%m-%d %H:%M}"
+    # The first part of a long history counts those that came with it: what parts close is known by then.
     late = states.late(con, cluster, closed, max(made.newest.created, time(head.read)))
     if late >= max(_LATE, _LATE_SHARE * head.rows):
         return f"{late} activations came late, for days that were closed"
+    if not made.passing and made.span.until - time(head.made) >= settings.learn.full_every:
+        return f"the last full fit is of {time(head.made):%Y-%m-%d %H:%M}"
     return ""
 
 

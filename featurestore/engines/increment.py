@@ -84,7 +84,7 @@ def advance(
     seen = [round(state.head.rows) + int(own.sum()), int(runs.end[own].max(initial=carried.metrics["seen"][1]))]
     news = seen != carried.metrics["seen"]
     with threadpool_limits(1, "blas"):
-        days, current = list[Reduced](), dict(state.current.items())
+        days, current = list[Reduced](), state.current
         for day in _days(ready, closing, inputs, options, state):
             current = folded(current, [day.step], options.memory)
             days.append(day)

@@ -17,7 +17,7 @@ from tests.support.history import BEGIN, history
 
 HOUR = dt.timedelta(hours=1)
 DAYS = 4
-UNTIL = BEGIN + DAYS * 24 * HOUR
+FIRST, UNTIL = BEGIN + 36 * HOUR, BEGIN + DAYS * 24 * HOUR
 #: A day has 24 x 8 x 20 = 3,840 activations.
 MOST = 6_000
 
@@ -39,18 +39,33 @@ def ended(given, since, until):
 
 
 @pytest.fixture
-def followed(tmp_path, given):
-    """A day and a half are learned; the others come at once, as after a source was away, and are learned in parts."""
+def learned(tmp_path, given):
+    """A day and a half are learned."""
     place = StoreSettings(path=tmp_path / "history.duckdb", snapshot=tmp_path / "snapshot")
     learning = LearnSettings(min_overlaps=10, activations=MOST, full_every=dt.timedelta(days=99))
     settings, store = Settings(store=place, learn=learning), Store(place.path)
     placements = given.placements.drop_columns(["last_seen"]).append_column("at", given.placements["ended"])
     put(store, "nodes", given.nodes.drop_columns(["valid_to"]).rename_columns({"valid_from": "at"}), BEGIN)
     put(store, "placements", placements.append_column("named", pa.array([True] * placements.num_rows)), BEGIN)
-    for since, until in ((BEGIN, BEGIN + 36 * HOUR), (BEGIN + 36 * HOUR, UNTIL)):
-        put(store, "activations", ended(given, since, until), until)
-        learn.run(settings, "c1", now=lambda at=until: at, store=store)
+    put(store, "activations", ended(given, BEGIN, FIRST), FIRST)
+    learn.run(settings, "c1", now=lambda: FIRST, store=store)
     return settings, store
+
+
+@pytest.fixture
+def followed(learned, given):
+    """The others come at once, as after a source was away, and are learned in parts."""
+    settings, store = learned
+    put(store, "activations", ended(given, FIRST, UNTIL), UNTIL)
+    learn.run(settings, "c1", now=lambda: UNTIL, store=store)
+    return learned
+
+
+def late(given, since, until):
+    """Two hundred records of a span of hours under names of their own."""
+    rows = ended(given, BEGIN + since * HOUR, BEGIN + until * HOUR).slice(0, 200)
+    place = rows.schema.get_field_index("activation_id")
+    return rows.set_column(place, "activation_id", pa.array([f"late{number}" for number in range(200)]))
 
 
 def reasons(store):
@@ -66,9 +81,14 @@ def test_what_parts_have_learned_did_not_come_late(followed):
 def test_what_comes_after_the_parts_for_their_days_is_late(followed, given):
     """Two hundred, of 15,360 activations: more than 50, and than one in a hundred."""
     settings, store = followed
-    rows = ended(given, BEGIN + 40 * HOUR, BEGIN + 60 * HOUR).slice(0, 200)
-    place = rows.schema.get_field_index("activation_id")
-    named = pa.array([f"late{number}" for number in range(200)])
-    put(store, "activations", rows.set_column(place, "activation_id", named), UNTIL + HOUR)
+    put(store, "activations", late(given, 40, 60), UNTIL + HOUR)
     learn.run(settings, "c1", now=lambda: UNTIL + HOUR, store=store)
     assert reasons(store)[-1] == "200 activations came late, for days that were closed"
+
+
+def test_what_comes_with_a_long_history_for_days_before_it_is_late(learned, given):
+    """Two hundred of the first day, which the first model closed, in the same batch as two days and a half."""
+    settings, store = learned
+    put(store, "activations", pa.concat_tables([ended(given, FIRST, UNTIL), late(given, 4, 20)]), UNTIL)
+    learn.run(settings, "c1", now=lambda: UNTIL, store=store)
+    assert "200 activations came late, for days that were closed" in reasons(store)

@@ -10,6 +10,7 @@ from featurestore.store import queries, use
 from featurestore.store.duck import Store
 from jobs import beside, learn
 from jobs.config import Settings, StoreSettings
+from pipeline.errors import Temporary
 from tests.featurestore.store.test_use_of_activations import used
 from tests.support.history import BEGIN, fill, history
 from tests.support.stores import select
@@ -42,21 +43,46 @@ def test_all_parts_but_the_last_are_written_on_leaving(store):
 
 
 def test_where_the_fits_fail_no_further_part_is_begun(store, monkeypatch):
-    write = use.write
+    """The part that is being written when they do goes on once the failure is known."""
+
+    class Known(threading.Event):
+        def set(self):
+            super().set()
+            failed.set()
 
     def failing(con, cluster, rows):
         written.append(rows.num_rows)
-        failed.wait(10)
+        begun.set()
+        assert failed.wait(60)
         return write(con, cluster, rows)
 
-    written, failed = [], threading.Event()
+    write, written = use.write, []
+    begun, failed = threading.Event(), threading.Event()
+    monkeypatch.setattr(beside, "Event", Known)
     monkeypatch.setattr(use, "write", failing)
     with pytest.raises(KeyError), beside.writing(store, "east") as keep:
         keep(used(*range(35)))
-        threading.Timer(0.2, failed.set).start()
+        assert begun.wait(60)
         raise KeyError("fits")
-    assert len(written) <= 1
-    assert numbers(store) == list(range(10 * len(written)))
+    assert written == [10]
+    assert numbers(store) == list(range(10))
+
+
+def test_what_the_file_was_held_for_too_long_for_is_written_on_leaving(store, monkeypatch):
+    write, asked = Store.write, threading.Event()
+
+    def held(self, work, prepared=None):
+        if not asked.is_set():
+            asked.set()
+            raise Temporary("store", "locked", "held by another process")
+        return write(self, work, prepared)
+
+    store.write(lambda con: None)
+    monkeypatch.setattr(Store, "write", held)
+    with beside.writing(store, "east") as keep:
+        keep(used(*range(35)))
+        assert asked.wait(60)
+    assert numbers(store) == list(range(30))
 
 
 def test_what_cannot_be_written_is_said(store, monkeypatch):
