@@ -26,7 +26,7 @@ def activations(batches: Iterator[pa.RecordBatch], since: int, until: int, group
     """Yield the activations of files (`COLUMNS`) that started from *since* to *until* (microseconds) as parcels
     (`work.pack`), by which of so many *groups* their functions belong to (`group`).
 
-    Raises `ValueError`, which names the file, where one is no Parquet.
+    Raises `ValueError`, which names the file, and the column, where one is no Parquet or has values of another kind.
     """
     return pack(_keyed(batches, since, until, groups), "activations")
 
@@ -50,19 +50,16 @@ def _keyed(batches: Iterator[pa.RecordBatch], since: int, until: int, groups: in
 def _read(path: str, node: str | None, content: pa.Buffer) -> pa.Table:
     """Return what a file has of the columns of activations, null where it does not have one."""
     schema = TABLES["activations"]
+    name = ""
+    columns = {}
     try:
         found = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path}: {str(error).splitlines()[0]}") from error
-    known = {"node": pa.repeat(pa.scalar(node, pa.string()), len(found))}
-    return pa.table(
-        {
-            name: known[name]
-            if name in known
-            else found[name].cast(kind)
-            if name in found.column_names
-            else pa.nulls(len(found), kind)
-            for name, kind in zip(schema.names, schema.types, strict=True)
-        },
-        schema=schema,
-    )
+        known = {"node": pa.repeat(pa.scalar(node, pa.string()), len(found))}
+        for name, kind in zip(schema.names, schema.types, strict=True):
+            if name in known:
+                columns[name] = known[name]
+            else:
+                columns[name] = found[name].cast(kind) if name in found.column_names else pa.nulls(len(found), kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise ValueError(f"{path}{name and f', column {name}'}: {str(error).splitlines()[0]}") from error
+    return pa.table(columns, schema=schema)

@@ -28,7 +28,7 @@ class Export:
 
     def table(self, name: str, since: str | None = None, until: str | None = None) -> Any:
         """Return a table of the cluster, from day *since* to day *until*; empty where the export has none of it."""
-        if name not in self._found:  # its files, thousands of them, are listed once
+        if name not in self._found:  # thousands of files are listed for that
             self._found[name] = self._listed(name)
         return _between(self._found[name], since, until).select(*TABLES[name].names)
 

@@ -266,3 +266,11 @@ def test_groups_of_victims_have_about_as_many_runs_each():
     held = np.bincount(found, weights=counts, minlength=4)
     assert sorted(set(found.tolist())) == [0, 1, 2, 3]
     assert held.max() <= 95_000  # no group could do with less than 90,000, all come to 355,010
+
+
+def test_a_file_with_values_of_another_kind_names_itself_and_the_column():
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"function": ["a"], "start": ["noon"]}), sink)
+    row = {"node": "n1", "path": "file:/tables/one.parquet", "content": sink.getvalue().to_pybytes()}
+    with pytest.raises(ValueError, match=r"^file:/tables/one\.parquet, column start: "):
+        list(files.activations(iter(pa.Table.from_pylist([row]).to_batches()), 0, 1, 7))
