@@ -213,8 +213,8 @@ class Store:
         finally:
             con.execute("USE memory")
             con.execute("DETACH store")
-            con.execute(_LIMIT)
             held = time.monotonic() - opened
+            con.execute(_LIMIT)
             if held > HOLD.total_seconds():
                 _log.warning("store held long", path=str(self.path), seconds=round(held, 2))
 
