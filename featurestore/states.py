@@ -94,7 +94,7 @@ class State:
     aged: Blocks = field(default_factory=dict)
     former: Mapping[int, Points] = field(default_factory=dict)
 
-    def outline(self) -> "State":
+    def emptied(self) -> "State":
         """Return what a state speaks of, without what it says: of a thousand functions that is half a gigabyte."""
         return State(self.head, {}, {})
 

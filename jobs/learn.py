@@ -156,7 +156,7 @@ def _learned(
         found = advance(inputs, chosen, plan.state, carried, passing=plan.passing)
         if isinstance(found, Learned):
             reason = f"newer history: {_news(found, plan.newest)}"
-            return replace(plan, reason=reason, state=plan.state.outline()), found
+            return replace(plan, reason=reason, state=plan.state.emptied()), found
         reason = found
 
         def prepare(con: DuckDBPyConnection) -> tuple[Plan, windows.Copied]:
@@ -166,7 +166,7 @@ def _learned(
         plan, begun = held.read(prepare)
     inputs = _inputs(held, cluster, plan, begun)
     before = None if plan.state is None else states.filled(held, cluster, plan.state)
-    plan = replace(plan, state=None if before is None else before.outline())
+    plan = replace(plan, state=None if before is None else before.emptied())
     with beside.writing(held, cluster) as keep:
         return plan, learn(inputs, options(settings, name, plan), progress, before, keep)
 
