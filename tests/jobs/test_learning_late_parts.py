@@ -3,17 +3,13 @@
 import datetime as dt
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from featurestore.store import models
 from featurestore.store.duck import Store
-from featurestore.store.ingest import ingest
 from jobs import learn
 from jobs.config import LearnSettings, Settings, StoreSettings
-from pipeline.columns import TABLES
-from pipeline.records import Batch
-from tests.support.history import BEGIN, history
+from tests.support.history import BEGIN, ended, history, placed, put
 
 HOUR = dt.timedelta(hours=1)
 DAYS = 4
@@ -27,27 +23,14 @@ def given():
     return history(slowdown=0.6, hours=DAYS * 24, an_hour=20)
 
 
-def put(store, name, rows, at):
-    schema = TABLES[name]
-    batch = Batch(name, rows=rows.select(schema.names).cast(schema), whole=False)
-    ingest(store, "c1", batch, collected=at, overlap=dt.timedelta(minutes=10))
-
-
-def ended(given, since, until):
-    end = given.activations["end"]
-    return given.activations.filter(pc.and_(pc.greater_equal(end, since), pc.less(end, until)))
-
-
 @pytest.fixture
 def learned(tmp_path, given):
     """A day and a half are learned."""
     place = StoreSettings(path=tmp_path / "history.duckdb", snapshot=tmp_path / "snapshot")
     learning = LearnSettings(min_overlaps=10, activations=MOST, full_every=dt.timedelta(days=99))
     settings, store = Settings(store=place, learn=learning), Store(place.path)
-    placements = given.placements.drop_columns(["last_seen"]).append_column("at", given.placements["ended"])
-    put(store, "nodes", given.nodes.drop_columns(["valid_to"]).rename_columns({"valid_from": "at"}), BEGIN)
-    put(store, "placements", placements.append_column("named", pa.array([True] * placements.num_rows)), BEGIN)
-    put(store, "activations", ended(given, BEGIN, FIRST), FIRST)
+    placed(store, given)
+    put(store, "activations", ended(given, 0, 36), FIRST)
     learn.run(settings, "c1", now=lambda: FIRST, store=store)
     return settings, store
 
@@ -56,14 +39,14 @@ def learned(tmp_path, given):
 def followed(learned, given):
     """The others come at once, as after a source was away, and are learned in parts."""
     settings, store = learned
-    put(store, "activations", ended(given, FIRST, UNTIL), UNTIL)
+    put(store, "activations", ended(given, 36, DAYS * 24), UNTIL)
     learn.run(settings, "c1", now=lambda: UNTIL, store=store)
     return learned
 
 
 def late(given, since, until):
     """Two hundred records of a span of hours under names of their own."""
-    rows = ended(given, BEGIN + since * HOUR, BEGIN + until * HOUR).slice(0, 200)
+    rows = ended(given, since, until).slice(0, 200)
     place = rows.schema.get_field_index("activation_id")
     return rows.set_column(place, "activation_id", pa.array([f"late{number}" for number in range(200)]))
 
@@ -89,6 +72,6 @@ def test_what_comes_after_the_parts_for_their_days_is_late(followed, given):
 def test_what_comes_with_a_long_history_for_days_before_it_is_late(learned, given):
     """Two hundred of the first day, which the first model closed, in the same batch as two days and a half."""
     settings, store = learned
-    put(store, "activations", pa.concat_tables([ended(given, FIRST, UNTIL), late(given, 4, 20)]), UNTIL)
+    put(store, "activations", pa.concat_tables([ended(given, 36, DAYS * 24), late(given, 4, 20)]), UNTIL)
     learn.run(settings, "c1", now=lambda: UNTIL, store=store)
     assert "200 activations came late, for days that were closed" in reasons(store)

@@ -13,13 +13,10 @@ import pytest
 
 from featurestore.store import models, published, queries
 from featurestore.store.duck import Store
-from featurestore.store.ingest import ingest
 from jobs import learn, refold
 from jobs.cli import main
 from jobs.config import LearnSettings, Settings, StoreSettings
-from pipeline.columns import TABLES
-from pipeline.records import Batch
-from tests.support.history import BEGIN, TIME, history
+from tests.support.history import BEGIN, TIME, ended, history, placed, put
 
 HOUR = dt.timedelta(hours=1)
 
@@ -32,26 +29,6 @@ def made(tmp_path, **learning):
 @pytest.fixture(scope="module")
 def given():
     return history(slowdown=0.6, hours=36, an_hour=40)
-
-
-def put(store, name, rows, at):
-    schema = TABLES[name]
-    batch = Batch(name, rows=rows.select(schema.names).cast(schema), whole=False)
-    ingest(store, "c1", batch, collected=at, overlap=dt.timedelta(minutes=10))
-
-
-def placed(store, given, at=BEGIN):
-    """Put in where the pods of a history run."""
-    placements = given.placements.drop_columns(["last_seen"]).append_column("at", given.placements["ended"])
-    put(store, "nodes", given.nodes.drop_columns(["valid_to"]).rename_columns({"valid_from": "at"}), at)
-    put(store, "placements", placements.append_column("named", pa.array([True] * placements.num_rows)), at)
-
-
-def ended(given, since, until):
-    """The activations of a history that ended in a span of hours, as a collection at its end brings them."""
-    low, high = (pa.scalar(BEGIN + hours * HOUR, TIME) for hours in (since, until))
-    end = given.activations["end"]
-    return given.activations.filter(pc.and_(pc.greater_equal(end, low), pc.less(end, high)))
 
 
 def step(settings, store, given, since, until, *, full=False):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from featurestore.store.ingest import ingest
 from pipeline.columns import TABLES
@@ -214,3 +215,24 @@ def fill(store, given, cluster="c1"):
         schema = TABLES[name]
         batch = Batch(name, rows=rows.select(schema.names).cast(schema), whole=False)
         ingest(store, cluster, batch, collected=known, overlap=dt.timedelta(minutes=10))
+
+
+def put(store, name, rows, at):
+    """Put rows of one kind into the store as a collection at a time does."""
+    schema = TABLES[name]
+    batch = Batch(name, rows=rows.select(schema.names).cast(schema), whole=False)
+    ingest(store, "c1", batch, collected=at, overlap=dt.timedelta(minutes=10))
+
+
+def placed(store, given, at=BEGIN):
+    """Put in where the pods of a history run."""
+    placements = given.placements.drop_columns(["last_seen"]).append_column("at", given.placements["ended"])
+    put(store, "nodes", given.nodes.drop_columns(["valid_to"]).rename_columns({"valid_from": "at"}), at)
+    put(store, "placements", placements.append_column("named", pa.array([True] * placements.num_rows)), at)
+
+
+def ended(given, since, until):
+    """The activations of a history that ended in a span of hours, as a collection at its end brings them."""
+    low, high = (pa.scalar(BEGIN + hours * dt.timedelta(hours=1), TIME) for hours in (since, until))
+    end = given.activations["end"]
+    return given.activations.filter(pc.and_(pc.greater_equal(end, low), pc.less(end, high)))
