@@ -6,8 +6,9 @@ has them; a node that is not known has the name `UNKNOWN`, which every reader ta
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
@@ -65,3 +66,11 @@ TABLES: Mapping[str, pa.Schema] = {
 def partition(column: str, value: str) -> str:
     """Return the name of the directory of one value."""
     return f"{column}={quote(value, safe='')}"
+
+
+def partitioned(path: Path, column: str) -> str | None:
+    """Return the value of *column* that the directories of *path* tell; None where they tell none, or it is null."""
+    for name in (each.name for each in path.parents):
+        if name.startswith(f"{column}=") and name != f"{column}={UNKNOWN}":
+            return unquote(name.removeprefix(f"{column}="))
+    return None

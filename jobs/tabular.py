@@ -4,7 +4,7 @@ An error is one line that names the file, the line (CSV) or row (Parquet) and th
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from featurestore.exported import partitioned
 from pipeline.columns import ACTIVATIONS, PROFILES
 from pipeline.errors import BadInput
 
@@ -61,9 +62,12 @@ def activations(file: Path) -> tuple[pa.Table, tuple[str, ...]]:
     """Read activations; return them (`pipeline.columns.ACTIVATIONS`) and the names of columns not understood.
 
     Needed: activation_id, function, start; end where it is known. Times are epoch milliseconds or RFC 3339. A
-    missing status is a success; kind ``sequence`` is a composite.
+    missing status is a success; kind ``sequence`` is a composite. Where no column names the node a directory of the
+    file does, as in an export.
     """
     given = _read(file, needed=("activation_id", "function", "start", "end"))
+    if "node" not in given.table.column_names and (node := partitioned(file, "node")) is not None:
+        given = replace(given, table=given.table.append_column("node", pa.repeat(node, given.table.num_rows)))
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     for field in ACTIVATIONS:
         columns[field.name] = _CONVERT[str(field.type)](given, field.name)

@@ -53,7 +53,7 @@ def usage(
     )
 
 
-def nodes(con: DuckDBPyConnection, cluster: str, since: datetime, until: datetime) -> pa.Table:
+def nodes(con: DuckDBPyConnection, cluster: str, since: datetime, until: datetime = _EVER) -> pa.Table:
     """Copy the specifications of nodes that were valid in [since, until): *valid_to* null is the current one."""
     return arrow(
         con,

@@ -112,7 +112,7 @@ def begin(con: DuckDBPyConnection, cluster: str, span: Window, part: int = PART)
     cuts = {name: slices(con, name, cluster, span, part) for name in LARGE}
     tables = {
         "placements": queries.placements(con, cluster, span.since, span.until),
-        "nodes": queries.nodes(con, cluster, span.since, span.until),
+        "nodes": queries.nodes(con, cluster, span.since),  # runs are on what their node was first known to be
         "declared": queries.declared_profiles(con, cluster),
         "workflows": queries.workflows(con, cluster),
     }

@@ -81,6 +81,19 @@ def test_a_missing_end_is_unknown_and_a_sequence_is_composite(bring, file, store
     assert [(row["end"] is None, row["composite"]) for row in stored(store)] == [(True, False), (False, True)]
 
 
+def test_the_node_that_a_directory_tells_is_that_of_its_rows(bring, tmp_path, store):
+    """As in an export: percent-encoded, Hive's name for a null is none, and a column comes first."""
+    columns = {"function": ["f"], "start": [1714521600000], "end": [1714521601000]}
+    given = {"node=worker%201": {}, "node=__HIVE_DEFAULT_PARTITION__": {}, "node=n1": {"node": ["n2"]}, "plain": {}}
+    paths = [tmp_path / "activations" / "day=2024-05-01" / name / "data_0.parquet" for name in given]
+    for number, (path, more) in enumerate(zip(paths, given.values(), strict=True)):
+        path.parent.mkdir(parents=True)
+        pa.parquet.write_table(pa.table({"activation_id": [f"{number}"], **columns, **more}), path)
+    assert bring("activations", *paths).rows == 4
+    found = {row["activation_id"]: row["node"] for row in stored(store)}
+    assert found == {"0": "worker 1", "1": None, "2": "n2", "3": None}
+
+
 def test_parquet_with_timestamps_and_with_numbers(bring, tmp_path, store):
     start = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
     typed = pa.table(

@@ -51,6 +51,17 @@ def stored(store, table="folded"):
     return store.read(lambda con: queries.arrow(con, f"SELECT * FROM {table} ORDER BY ALL"))
 
 
+def test_nodes_that_were_collected_after_a_history_ended_have_their_types(given, tmp_path):
+    """Their facts are first known two hours after the last run, and learned from long afterwards."""
+    settings, store = made(tmp_path)
+    placed(store, given)
+    store.write(lambda con: con.execute("UPDATE node_specs SET valid_from = ?", [BEGIN + 38 * HOUR]))
+    put(store, "activations", given.activations, BEGIN + 38 * HOUR)
+    learn.run(settings, "c1", now=lambda: BEGIN + 300 * 24 * HOUR, store=store)
+    table = published.load(settings.store.snapshot)["latencies"]
+    assert {kind for kind in table["node_type"].to_pylist() if kind} == {"t1"}
+
+
 STEPS = ((0, 23), (23, 24.5), (24.5, 26), (26, 29), (29, 34))
 
 
