@@ -66,7 +66,7 @@ _ACTIVATIONS_SLICE = timedelta(hours=1)
 def sources(settings: Settings, cluster: ClusterSettings, store: Store) -> Iterator[Source]:
     """Yield what is configured to be collected from *cluster*, in the order of `SOURCES`.
 
-    Nothing is connected to before a source's *client* is entered.
+    Nothing but the store is asked before a source's *client* is entered.
     """
     if cluster.kubernetes is not None:
         off = {"disks": not settings.disks.collect, "regions": not settings.regions.follow}
@@ -76,9 +76,12 @@ def sources(settings: Settings, cluster: ClusterSettings, store: Store) -> Itera
             client = partial(_kubernetes_source, cluster.kubernetes, collector, store, cluster.name)
             yield Source(name, "", None, client)
     if cluster.prometheus is not None:
+        drives = store.read(lambda con: stored_disks.known(con, cluster.name))
         for scope, usage in _USAGE.items():
-            source = _drive_usage_source if scope == "drive" else _usage_source
-            opened = partial(source, cluster.prometheus, settings, usage, store, cluster.name)
+            if scope == "drive" and not drives:  # nothing would read it
+                yield Source("usage", scope, None, _no_drives)
+                continue
+            opened = partial(_usage_source, cluster.prometheus, settings, usage, store, cluster.name)
             yield Source("usage", scope, _USAGE_SLICE, opened)
     if cluster.openwhisk is not None:
         for namespace in cluster.openwhisk.namespaces:
@@ -267,15 +270,9 @@ def _usage_source(
 
 
 @contextmanager
-def _drive_usage_source(
-    settings: PrometheusSettings, everything: Settings, collect: _Usage, store: Store, cluster: str
-) -> Iterator[Collector]:
-    """Ask for the usage of drives only where the drives of a cluster are known: elsewhere nothing would read it."""
-    if store.read(lambda con: stored_disks.known(con, cluster)):
-        with _usage_source(settings, everything, collect, store, cluster) as collector:
-            yield collector
-    else:
-        yield lambda window, spool: Batch("usage", watermark=window.until, scope="drive")
+def _no_drives() -> Iterator[Collector]:
+    """Stand for the usage of drives where none of the cluster is known: up to now there is nothing to be had."""
+    yield lambda window, spool: Batch("usage", watermark=window.until, scope="drive")
 
 
 @contextmanager

@@ -196,14 +196,17 @@ class OpenWhiskClient:
         return heads
 
     def _get(self, parameters: Mapping[str, str | int], *, limited: bool = False) -> bytes:
-        """The body of a good answer; what may pass is tried again, a limit that is refused is halved."""
+        """The body of a good answer; what may pass is tried again, a limit that is refused is halved.
+
+        Where nobody can be connected to, the next collection is soon enough.
+        """
         attempt = 1
         while True:
             asked = {**parameters, "limit": self._limit} if limited else dict(parameters)
             try:
                 answer = self._send(asked)
             except Temporary as error:
-                if attempt >= self._attempts or error.delay > _LONGEST_WAIT:
+                if attempt >= self._attempts or error.delay > _LONGEST_WAIT or error.reason == "connection":
                     raise
                 self._sleep(max(error.delay, WAIT * 2 ** (attempt - 1)) * (1 + random.random() / 4))
                 attempt += 1
@@ -221,11 +224,11 @@ class OpenWhiskClient:
             answer = self._read(parameters)
         except httpx.TimeoutException:
             raise Temporary(SOURCE, "timeout", f"{where}: no answer in time") from None
-        except httpx.RemoteProtocolError:
-            raise Temporary(SOURCE, "half_page", f"{where}: the answer broke off") from None
         except httpx.TransportError as error:
             if (told := unverified(error)) is not None:
                 raise Permanent(SOURCE, told.reason, f"{where}: {told.hint}") from None
+            if isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError)):
+                raise Temporary(SOURCE, "half_page", f"{where}: the answer broke off") from None
             raise Temporary(SOURCE, "connection", f"{where}: no connection") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise SourceError(SOURCE, "request", f"{where}: {type(error).__name__}") from None

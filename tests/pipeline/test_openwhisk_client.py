@@ -176,6 +176,16 @@ def test_a_server_is_waited_for_as_long_as_it_asks_within_reason(tmp_path):
     assert caught.value.delay == 3000
 
 
+def test_where_nobody_listens_it_is_said_at_once():
+    waits: list[float] = []
+    with (
+        OpenWhiskClient("http://127.0.0.1:9", "guest", KEY, sleep=waits.append) as client,
+        pytest.raises(Temporary, match="namespace guest: no connection") as caught,
+    ):
+        client.count(at(0), at(1))
+    assert (caught.value.reason, waits) == ("connection", [])
+
+
 def test_another_s_key_and_a_wrong_one_are_refused_by_where_they_came_from(tmp_path, monkeypatch):
     monkeypatch.setenv("OTHER_KEY", "someone:s3cret")
     for keys, status in (({"other": "someone:s3cret"}, "403"), ({}, "401")):
