@@ -31,6 +31,7 @@ class Outcome:
     """What a learning run found: counts of *activations*, of those that are *evidence*, of functions and pairs by
     status, of activations by method of *attribution*; *message* says in words what is missing, "" when nothing is.
 
+    The window is that of the *model*, which is the one before where nothing is *changed*: then there was nothing new.
     *held_back* is why the model does not answer: chosen (another was, by hand), worse (on what was set aside), or "".
     """
 
@@ -47,6 +48,7 @@ class Outcome:
     message: str
     seconds: float
     held_back: str = ""
+    changed: bool = True
 
 
 def run(
@@ -135,7 +137,7 @@ def conclude(
     """Save and publish what any engine learned from one time to the other; return what is said of it."""
     model, promotion, snapshot = saved(held, settings, cluster, plan, learned, name, times)
     outcome = _outcome(cluster, model, plan.span, learned, snapshot, (times[1] - times[0]).total_seconds())
-    message = "; ".join(filter(None, (outcome.message, promotion.message)))
+    message = "; ".join(filter(None, (_stays(model, learned), outcome.message, promotion.message)))
     return replace(outcome, message=message, held_back=promotion.reason)
 
 
@@ -223,8 +225,8 @@ def _outcome(
         cluster=cluster,
         model=model.model,
         snapshot=snapshot.version,
-        window_start=span.since,
-        window_end=span.until,
+        window_start=model.window_start or span.since,
+        window_end=model.window_end or span.until,
         activations=metrics["activations"],
         evidence=metrics["evidence"],
         functions=metrics["functions"],
@@ -232,7 +234,14 @@ def _outcome(
         attribution=learned.attribution,
         message=_missing(learned),
         seconds=seconds,
+        changed=learned.changed,
     )
+
+
+def _stays(model: models.Model, learned: Learned) -> str:
+    """Say that no model was made, "" where one was."""
+    at = model.created.astimezone(UTC)
+    return "" if learned.changed else f"nothing new since model {model.number} was learned, {at:%Y-%m-%d %H:%M} UTC"
 
 
 def _missing(learned: Learned) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from jobs.cli.common import DONE, NO, PARTLY, Output, advance, progress_bar, settings, utc_now, warn
+from jobs.cli.common import DONE, NO, PARTLY, Output, advance, progress_bar, say, settings, utc_now, warn
 from jobs.cli.output import Format, document, rows
 from jobs.cli.plain import line
 from pipeline.errors import BadInput
@@ -112,7 +112,8 @@ def learn(
     learner.retain(held, store, utc_now())
     for outcome in outcomes:
         if outcome.message:
-            warn(f"{outcome.cluster}: {outcome.message}")
+            as_before = not outcome.changed and not outcome.held_back
+            (say if as_before else warn)(f"{outcome.cluster}: {outcome.message}")
     _show(outcomes, output)
     raise typer.Exit(PARTLY if any(outcome.held_back == "worse" for outcome in outcomes) else DONE)
 

@@ -94,6 +94,21 @@ def test_the_model_records_what_it_was_made_of(settings, store):
     assert newest.metrics["evidence"] == second.evidence
 
 
+def test_a_run_without_news_says_so_and_tells_of_the_model_that_stays(settings, store):
+    fill(store, history(slowdown=0.6))
+    at = NOW + dt.timedelta(days=2)  # all that ran is settled by then
+    first = learn.run(settings, "c1", now=lambda: at, store=store)
+    again = learn.run(settings, "c1", now=lambda: at + dt.timedelta(minutes=1), store=store)
+    news = "nothing new since model 1 was learned, 2024-05-04 12:00 UTC"
+    assert (first.changed, again.changed) == (True, False)
+    assert news not in first.message
+    assert again.message.startswith(news)
+    [kept] = choosing.listed(store, ["c1"])
+    for each in (first, again):
+        assert (each.model, each.window_start, each.window_end) == (kept["model"], kept["window_start"], at)
+    assert kept["window_end"] == at
+
+
 def test_a_large_model_is_judged_while_the_file_is_free_and_is_the_same(settings, store, tmp_path, monkeypatch):
     fill(store, history(slowdown=0.6))
     large = Settings(store=StoreSettings(path=tmp_path / "large", snapshot=tmp_path / "shown"))
