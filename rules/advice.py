@@ -1,7 +1,7 @@
 """What one rule says: a set of nodes, scores, terms for the pod, and reasons with their evidence."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -184,10 +184,12 @@ class Reason(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """A number (NaN: none) for each of the nodes asked about, and the sentence that shows it."""
+    """A number (NaN: none) for each of the nodes asked about, the sentence that shows it, and where there are *notes*
+    what is added to it, one a node."""
 
     sentence: Callable[[float], str]
     values: npt.NDArray[np.float64]
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from rules.recommend import Recommendation
+from rules.scoring import told
 
 
 def text(recommendation: Recommendation) -> str:
@@ -28,4 +29,4 @@ def _headline(recommendation: Recommendation) -> str:
 def rows(recommendation: Recommendation) -> Iterator[tuple[str, str, str, str]]:
     """Yield (rank, node, score, reasons) of each ranked node, for a table."""
     for rank, node in enumerate(recommendation.nodes, start=1):
-        yield str(rank), node.name, f"{node.score:.4f}", "; ".join(node.reasons)
+        yield str(rank), node.name, told(node.score), "; ".join(node.reasons)

@@ -295,10 +295,10 @@ def _ranked(view: View, advices: Iterable[Advice], combined: Combined, policy: P
     told: list[list[str]] = [[] for _ in range(len(best))]
     for advice in advices:
         for measure in advice.measures(best):
-            said = measure.sentence
-            for sentences, value in zip(told, measure.values.tolist(), strict=True):
+            said, notes = measure.sentence, measure.notes or [""] * len(best)
+            for sentences, value, note in zip(told, measure.values.tolist(), notes, strict=True):
                 if value == value:
-                    sentences.append(said(value))
+                    sentences.append(f"{said(value)}{note}")
     scores = shown(combined.falling[: len(best)]).tolist()
     return tuple(
         RankedNode(view.nodes.names[node], score, tuple(sentences))

@@ -7,6 +7,7 @@ its percents. All scores are whole numbers below 2**53, so that sums are exact i
 behind the percents of the first criterion.
 """
 
+import math
 from typing import Final, Literal, TypeVar, get_args
 
 import numpy as np
@@ -47,6 +48,12 @@ def graded(criterion: Criterion, grades: Scores, *, step: float | None = None, s
 def shown(score: S) -> S:
     """Return *score*, or a column of them, for people: the percents of the first criterion stand before the point."""
     return score / PERCENT
+
+
+def told(score: float) -> str:
+    """Return a `shown` score as tables have it: the first criterion alone, in the tenths of a percent that it counts
+    with. What stands behind those is an order and no amount."""
+    return f"{math.floor(score * _FINER + _DUST) / _FINER:.1f}"
 
 
 def _round(values: Scores) -> None:

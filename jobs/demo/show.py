@@ -16,6 +16,7 @@ from featurestore.profiles import RESOURCES
 from jobs.demo.findings import Finding, agreement, covered, undisturbed
 from jobs.demo.replay import CLUSTER
 from jobs.demo.result import Result
+from rules.scoring import told
 
 if TYPE_CHECKING:
     from jobs.demo.recorded import Recording
@@ -163,7 +164,7 @@ def _recommended(console: Console, result: Result) -> None:
     for column in ("node", "score", "reasons"):
         table.add_column(column)
     for node in recommendation.nodes:
-        table.add_row(escape(node.name), f"{node.score:.3f}", escape("; ".join(node.reasons)))
+        table.add_row(escape(node.name), told(node.score), escape("; ".join(node.reasons)))
     console.print(table)
     console.print("\n[bold]Because[/bold]")
     for reason in recommendation.reasons:

@@ -20,6 +20,7 @@ from featurestore.company import ALONE
 from rules.advice import Advice, Measure, Reason, silent
 from rules.affinity.losses import met, sides
 from rules.candidates import Ids, Scores, Sparse
+from rules.digits import digits, percent
 from rules.functions import Rows
 from rules.nodes import Floats
 from rules.policy import Policy
@@ -39,13 +40,13 @@ Kinds = npt.NDArray[np.int8]
 #: How each time is known, by its number, and how that is said of a node.
 _BESIDE_HERE, _BESIDE_ON_TYPE, _ALONE_HERE, _ALONE_ON_TYPE, _HERE, _ON_TYPE, _PREDICTED = range(7)
 _SAID: Final[tuple[Callable[[float], str], ...]] = (
-    lambda ms: f"median {ms:.4g} ms on this node beside what runs there now",
-    lambda ms: f"median {ms:.4g} ms on this node type beside what runs there now",
-    lambda ms: f"median {ms:.4g} ms alone on this node",
-    lambda ms: f"median {ms:.4g} ms alone on this node type",
-    lambda ms: f"median {ms:.4g} ms on this node",
-    lambda ms: f"median {ms:.4g} ms on this node type",
-    lambda ms: f"{ms:.4g} ms predicted beside what runs there now",
+    lambda ms: f"median {digits(ms)} ms on this node beside what runs there now",
+    lambda ms: f"median {digits(ms)} ms on this node type beside what runs there now",
+    lambda ms: f"median {digits(ms)} ms alone on this node",
+    lambda ms: f"median {digits(ms)} ms alone on this node type",
+    lambda ms: f"median {digits(ms)} ms on this node",
+    lambda ms: f"median {digits(ms)} ms on this node type",
+    lambda ms: f"{digits(ms)} ms predicted beside what runs there now",
 )
 
 
@@ -98,7 +99,7 @@ def fastest(request: Request, view: View, policy: Policy) -> Advice:
         NAME,
         scores=Sparse(grades[:types], times.at, grades[types:], view.nodes.type_of),
         reasons=lambda: (Reason(NAME, _said(name, times, view)),),
-        measures=lambda nodes: _measures(list(times.on(nodes, view))),
+        measures=lambda nodes: _measures(list(times.on(nodes, view)), list(base.on(nodes, view)), usual),
     )
 
 
@@ -231,7 +232,10 @@ def _said(name: str, times: Times, view: View) -> str:
         return f"{name} never ran on a node of these types"
     best, first, kind = min(known)
     told = _SAID[kind](best)
-    return f"{name} answers fastest on node {view.nodes.names[first]} by what is known so far: {told}"
+    return (
+        f"{name} answers fastest on node {view.nodes.names[first]} by what is known so far: {told};"
+        " speed counts between nodes of equal company"
+    )
 
 
 def _best(times: Times) -> Iterator[tuple[float, int, int]]:
@@ -257,6 +261,21 @@ def _by_type(type_of: Ids) -> list[list[int]]:
     return [order[first:last].tolist() for first, last in itertools.pairwise(start)]
 
 
-def _measures(found: Sequence[tuple[float, int]]) -> Iterator[Measure]:
+def _measures(
+    found: Sequence[tuple[float, int]], base: Sequence[tuple[float, int]], usual: float
+) -> Iterator[Measure]:
+    """Yield the times that were *found*, of the predicted ones with those without company that they rest on."""
     for kind in sorted({each for _, each in found}):
-        yield Measure(_SAID[kind], np.array([time if each == kind else np.nan for time, each in found]))
+        notes = [
+            _above(now, before if before == before else usual)
+            for (now, _), (before, _) in zip(found, base, strict=True)
+        ]
+        yield Measure(
+            _SAID[kind],
+            np.array([time if each == kind else np.nan for time, each in found]),
+            notes if kind == _PREDICTED else (),
+        )
+
+
+def _above(now: float, before: float) -> str:
+    return f": {percent(now / before - 1.0)} more than the {digits(before)} ms without"

@@ -9,6 +9,7 @@ Every run counts alike, by the share that it takes longer: what a run does to a 
 many of these, one after the other, and to one of longer runs only to a part of one.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +24,7 @@ from rules.affinity.pods import against, bare_values
 from rules.affinity.speed import hardware
 from rules.candidates import Candidates, Mask, Scores, Sparse
 from rules.claim import because
+from rules.digits import digits, percent
 from rules.functions import MEDIUM, Rows
 from rules.labels import hashed
 from rules.policy import Policy
@@ -37,6 +39,10 @@ Numbers = npt.NDArray[np.intp]
 #: for those of other pods. A second weight is two terms: with so many pods .3 ms, a twentieth of what a pod takes.
 #: So many nodes will have as many pods before long.
 _MANY: Final = 250
+#: Half a tenth of a percent: a smaller loss changes no score.
+_SLIGHT: Final = 0.0005
+#: Share of a run that is lost, the cost that it counts with, and the function that it is due to, or that suffers it.
+_Loss = tuple[float, float, int]
 _NOBODY: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
@@ -184,20 +190,43 @@ def _scores(request: Request, view: View, known: Known) -> Sparse:
 
 
 def _measures(request: Request, view: View, known: Known, nodes: Numbers) -> Iterator[Measure]:
-    beside, cost = met(view, request.function), known.sides.cost
-    lost = ([0.0] * len(nodes), [0.0] * len(nodes))  # suffered and caused
+    slower = hardware(request.function, view).take(view.nodes.type_of.take(nodes))
+    yield Measure(
+        lambda times: f"takes {digits(times)} times as long on this node type as on its fastest",
+        np.where(slower > 1.0 + _SLIGHT, slower, np.nan),
+    )
+    beside = met(view, request.function)
     place = np.full(len(view.nodes), -1)
     place[nodes] = np.arange(len(nodes))
     number = place.take(beside.node)
     here = np.flatnonzero(number >= 0)  # few: plain numbers take less than passes over columns
-    more = beside.busy.take(here) * cost.take(beside.pair.take(here))
-    for entry, at, each in zip(here.tolist(), number.take(here).tolist(), more.tolist(), strict=True):
-        lost[entry >= beside.suffered][at] += each
+    pair = beside.pair.take(here)
+    busy, other = beside.busy.take(here), known.sides.other.take(pair)
+    columns = (here, number.take(here), busy * known.sides.cost.take(pair), busy * known.weighed.take(pair), other)
+    # By place, the share lost of a run, the cost that it counts with, and the function: suffered and caused.
+    lost: tuple[dict[int, list[_Loss]], ...] = (defaultdict(list), defaultdict(list))
+    for entry, at, *loss in zip(*(column.tolist() for column in columns), strict=True):
+        lost[entry >= beside.suffered][at].append(tuple(loss))
     for side, sentence in (
-        (lost[0], lambda share: f"would run {share:.0%} longer beside its neighbours"),
-        (lost[1], lambda share: f"would slow its neighbours by {share:.0%} together"),
+        (lost[0], lambda share: f"would run {percent(share)} longer beside its neighbours"),
+        (lost[1], lambda share: f"would slow its neighbours by {percent(share)} together"),
     ):
-        yield Measure(sentence, np.array([each if each >= 0.005 else np.nan for each in side]))
+        shares, notes = np.full(len(nodes), np.nan), [""] * len(nodes)
+        for at, losses in side.items():
+            if _counts(losses):
+                shares[at], notes[at] = sum(share for share, _, _ in losses), _whom(losses, view)
+        yield Measure(sentence, shares, notes)
+
+
+def _counts(losses: Sequence[_Loss]) -> bool:
+    """Whether *losses* are more than a person would call nothing, or move the score."""
+    return max(sum(share for share, _, _ in losses), sum(cost for _, cost, _ in losses)) >= _SLIGHT
+
+
+def _whom(losses: Sequence[_Loss], view: View) -> str:
+    """Name the function that counts most in *losses*."""
+    name = view.functions.names[max(losses, key=lambda loss: loss[1])[2]]
+    return f" ({name})" if len({other for _, _, other in losses}) == 1 else f" (mostly {name})"
 
 
 def _sure(view: View, known: Sides, weight: Scores, side: slice, policy: Policy) -> list[tuple[int, float, int]]:

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from rules.advice import Advice, Measure
+from rules.digits import digits
 from rules.nodes import Nodes
 from rules.policy import Policy
 from rules.request import Request
@@ -15,8 +16,8 @@ from rules.view import View
 NAME = "most_free"
 _GIB = 2.0**30
 _SHOWN: Final[tuple[tuple[str, Callable[[float], str], float], ...]] = (
-    ("cpu", lambda cores: f"{cores:.3g} cores free", 1.0),
-    ("memory", lambda amount: f"{amount:.3g} GiB free", _GIB),
+    ("cpu", lambda cores: f"{digits(cores)} cores free", 1.0),
+    ("memory", lambda amount: f"{digits(amount)} GiB free", _GIB),
 )
 
 

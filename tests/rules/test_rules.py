@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from pipeline.records import Taint
+from rules import explain
 from rules.affinity.interference import carried
 from rules.affinity.speed import hardware
 from rules.changes import Changes, updated
@@ -173,15 +174,34 @@ def test_busy_neighbours_weigh_more():
     answer = world.advise(pod("hello"))
     assert names(answer) == ["B", "A"]
     # slowdown .5, probability .99, and 2 running at once
-    assert "would run 99% longer beside its neighbours" in answer.nodes[1].reasons
-    assert "would run 10% longer beside its neighbours" in answer.nodes[0].reasons
+    assert "would run 99% longer beside its neighbours (batch)" in answer.nodes[1].reasons
+    assert "would run 10% longer beside its neighbours (batch)" in answer.nodes[0].reasons
+
+
+def test_what_a_score_has_is_told_however_small_and_by_whom_most_of_it_is():
+    """B loses .3 % by its neighbours: .1 by one, .2 by the other; on C nobody loses anything."""
+    world = World(
+        [node("A"), node("B"), node("C")],
+        pods=[running("batch", "A"), running("batch", "B"), running("other", "B"), running("idle", "C")],
+        slowdowns={("hello", "batch"): {"slowdown": 0.1, "probability": 1.0},
+                   ("hello", "other"): {"slowdown": 0.2, "probability": 1.0}},
+        busy={("A", "batch"): 1.0, ("B", "batch"): 0.01, ("B", "other"): 0.01},
+        known=("idle",),
+    )  # fmt: skip
+    answer = world.advise(pod("hello"))
+    reasons = {each.name: each.reasons for each in answer.nodes}
+    assert names(answer) == ["C", "B", "A"]
+    assert "would run 0.3% longer beside its neighbours (mostly other)" in reasons["B"]
+    assert "would run 10% longer beside its neighbours (batch)" in reasons["A"]
+    assert not any("neighbours" in said for said in reasons["C"])
+    assert [row[2] for row in explain.rows(answer)] == ["100.0", "99.7", "90.9"]  # 100 / (1 + .003), / (1 + .1)
 
 
 def test_a_pods_own_kind_is_told_once():
     world = World([node("A"), node("B")], pods=[running("hello", "A")], slowdowns={("hello", "hello"): 0.4})
     answer = world.advise(pod("hello"))
     assert names(answer) == ["B", "A"]
-    assert "would run 40% longer beside its neighbours" in answer.nodes[1].reasons
+    assert "would run 40% longer beside its neighbours (hello)" in answer.nodes[1].reasons
     assert not any("would slow" in reason for reason in answer.nodes[1].reasons)
 
 
@@ -273,10 +293,12 @@ def test_the_median_in_the_company_of_now_comes_first_then_that_of_the_type_then
     reasons = {each.name: each.reasons for each in answer.nodes}
     assert f"median 170 ms {HERE}" in reasons["A"]
     assert f"median 120 ms {ON_TYPE}" in reasons["B"]
-    assert "165 ms predicted beside what runs there now" in reasons["C"]  # 110 * (1 + .5)
+    # 110 * (1 + .5)
+    assert "165 ms predicted beside what runs there now: 50% more than the 110 ms without" in reasons["C"]
+    assert "takes 1.1 times as long on this node type as on its fastest" in reasons["C"]  # 110 / 100
     assert "median 110 ms on this node type" in reasons["D"]
     [told] = [each.sentence for each in answer.reasons if each.rule == "fastest"]
-    assert told.endswith("node D by what is known so far: median 110 ms on this node type")
+    assert "node D by what is known so far: median 110 ms on this node type; speed counts" in told
     # Alike in company and hardware, B comes before A by its time; C's type is a tenth slower, alone, than theirs.
     assert names(answer) == ["D", "B", "A", "C"]
 
@@ -291,11 +313,11 @@ def test_alone_is_the_base_wherever_it_is_known():
         beside={("f", "t1", ()): 100.0},
     )
     reasons = {each.name: each.reasons for each in world.advise(pod("f")).nodes}
-    assert "150 ms predicted beside what runs there now" in reasons["A"]
+    assert "150 ms predicted beside what runs there now: 50% more than the 100 ms without" in reasons["A"]
     assert "median 100 ms alone on this node type" in reasons["B"]
     there = replace(world, beside={("f", "A", ()): 90.0, ("f", "t1", ()): 100.0})
     assert (
-        "135 ms predicted beside what runs there now"
+        "135 ms predicted beside what runs there now: 50% more than the 90 ms without"
         in {each.name: each.reasons for each in there.advise(pod("f")).nodes}["A"]
     )
 

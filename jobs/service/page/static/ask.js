@@ -20,10 +20,13 @@ function headline(told) {
   return `${can}${best}. In mode ${told.mode}, ${how}.`;
 }
 
+// The first criterion alone, in the tenths that it counts with: what stands behind them is an order and no amount.
+const score = (exact) => (Math.floor(exact * 10 + 1e-9) / 10).toFixed(1);
+
 function nodes(found) {
   const rows = found
     .slice(0, MOST)
-    .map((each, place) => [String(place + 1), each.name, each.score.toFixed(2), each.reasons.join("; ")]);
+    .map((each, place) => [String(place + 1), each.name, score(each.score), each.reasons.join("; ")]);
   const caption = found.length > MOST ? `Nodes, the best ${MOST} of ${count(found.length)}` : "Nodes, best first";
   return rows.length ? table(caption, ["#Rank", "Node", "#Score", "Reasons"], rows) : null;
 }

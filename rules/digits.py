@@ -1,0 +1,13 @@
+"""Numbers as people read them: as many digits as tell something, and no exponents."""
+
+
+def digits(value: float) -> str:
+    """Return *value* in three digits, all of its whole ones where these are more: 0.0123, 28.9, 1,536."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
+
+
+def percent(share: float) -> str:
+    """Return *share* in whole percent, below one in tenths."""
+    if share < 0.0005:
+        return "less than 0.1%"
+    return f"{share:.0%}" if share >= 0.00995 else f"{share:.1%}"
