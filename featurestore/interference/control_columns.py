@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featurestore.compiled import compiled
-from featurestore.interference.evidence import Bools, Floats, Ints
+from featurestore.interference.evidence import Bools, Floats, Ints, Singles
 from featurestore.interference.normal import Columns
 
 #: The groups of columns in their order: first the levels, in few of which a row is, the others are dense.
@@ -91,7 +91,7 @@ def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
     for group in range(SERIES):
         own[group + 1] = own[group] + (min(sizes[group], 1) if group != SLOW else 2)
     level, share = np.zeros((n, own[SERIES]), np.int32), np.zeros((n, own[SERIES]))
-    dense = np.empty((n, at[GROUPS] - levels))
+    dense = np.empty((n, at[GROUPS] - levels), np.float32)
     by = scales(rows.everywhere) if clustered else np.ones(2)
     knots = np.zeros(0)
     if sizes[LOAD]:
@@ -171,7 +171,7 @@ def _quantile(ordered: Floats, level: float) -> float:
 
 
 @compiled
-def copied(dense: Floats, first: int, given: Floats, rows: Ints, place: Ints) -> None:
+def copied(dense: Singles, first: int, given: Floats, rows: Ints, place: Ints) -> None:
     """Put *rows* of the columns *place* of what is *given* [any, c] into *dense* [n, d] from column *first* on."""
     for row in range(len(rows)):
         for column in range(len(place)):
@@ -179,7 +179,7 @@ def copied(dense: Floats, first: int, given: Floats, rows: Ints, place: Ints) ->
 
 
 @compiled
-def centred(dense: Floats, first: int) -> None:
+def centred(dense: Singles, first: int) -> None:
     """Take from each of the *dense* columns [n, d] from the *first* on its mean."""
     n, d = dense.shape
     mean = np.zeros(d)

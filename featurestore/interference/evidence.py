@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from featurestore.compiled import compiled
-from featurestore.interference.evidence import Bools, Codes, Floats, Ints
+from featurestore.compiled import compiled, summed
+from featurestore.interference.evidence import Bools, Codes, Floats, Ints, Singles
 from featurestore.interference.lapack import add_square
 
 #: Rows that are squared at once: they stay in the processor's cache.
@@ -21,14 +21,15 @@ class Columns(NamedTuple):
     """n rows of q = h + d control columns: h levels, in few of which a row is, then d that are *dense* [n, d].
 
     Row i has *share* [n, s] in the columns *level* [n, s], less the *mean* [h] of each. Every row is in one of the
-    first *types* levels, whose means are zero.
+    first *types* levels, whose means are zero. What takes the time of most passes over the rows is to fetch the dense
+    columns from memory: they are kept in single precision, centred, and all sums over them are in double.
     """
 
     level: Codes
     share: Floats
     mean: Floats
     types: int
-    dense: Floats
+    dense: Singles
 
 
 class Rows(NamedTuple):
@@ -129,32 +130,35 @@ def squares(columns: Columns, rows: Ints, weight: Floats, part: Ints, parts: int
 @compiled
 def along(columns: Columns, value: Floats) -> Floats:
     """Return the sums [q] of the rows by their *value* [n]."""
-    level, share, mean = columns.level, columns.share, columns.mean
-    h = len(mean)
-    found = np.zeros(width(columns))
-    if len(found) > h:
-        found[h:] = value @ columns.dense
+    level, share, mean, dense = columns.level, columns.share, columns.mean, columns.dense
+    h, d = len(mean), dense.shape[1]
+    found = np.zeros(h + d)
+    rest = found[h:]
     for row in range(len(value)):
         for k in range(level.shape[1]):
-            found[level[row, k]] += value[row] * share[row, k]
+            found[np.uint64(level[row, k])] += value[row] * share[row, k]
+        for c in range(d):
+            rest[c] += value[row] * dense[row, c]
     one = found[: columns.types].sum()
     for k in range(h):
         found[k] -= mean[k] * one
     return found
 
 
-@compiled
+@summed
 def product(columns: Columns, beta: Floats) -> Floats:
     """Return what coefficients *beta* [q] make of each row [n]."""
     level, share, mean, dense = columns.level, columns.share, columns.mean, columns.dense
-    h = len(mean)
-    found = np.zeros(len(dense))
-    if len(beta) > h:
-        found += dense @ beta[h:]
-    found -= np.sum(mean * beta[:h])
+    h, d = len(mean), dense.shape[1]
+    found = np.empty(len(dense))
+    rest, off = beta[h:], np.sum(mean * beta[:h])
     for row in range(len(found)):
+        total = -off
         for k in range(level.shape[1]):
-            found[row] += share[row, k] * beta[level[row, k]]
+            total += share[row, k] * beta[np.uint64(level[row, k])]
+        for c in range(d):
+            total += dense[row, c] * rest[c]
+        found[row] = total
     return found
 
 
