@@ -36,7 +36,7 @@ def check(settings: TraceSettings) -> None:
         import opentelemetry.exporter.otlp.proto.http.trace_exporter
         import opentelemetry.sdk.trace  # noqa: F401
     except ImportError:
-        raise BadInput("trace.endpoint: needs the extra otel: pip install 'colocation-advisor[otel]'") from None
+        raise BadInput("trace.endpoint: needs the extra otel (in a checkout: pip install -e '.[otel]')") from None
     if settings.ca_file is not None and not settings.ca_file.is_file():
         raise BadInput(f"trace.ca_file: {settings.ca_file}: no such file")
 

@@ -56,10 +56,10 @@ def test_each_part_is_told_where_another_failed() -> None:
     whole = {each.name: each for each in _figures("1 activation", 10, (local, spark, bounded), STEPS, 0.0)}
     learning, last = (
         "learning on Spark, two workers",
-        "the local engine fails where its process has no more than that",
+        "the local engine fails where its process has no more than the larger of these",
     )
     assert (whole[learning].value, whole[learning].floor, whole[learning].ratio) == (150.0, 100.0, 1.5)
-    assert whole["peak memory of Spark's largest process of Python"].value == 500.0
+    assert whole["peak memory of Spark's largest worker, in Python"].value == 400.0
     assert all(each.met is not False for each in whole.values())
     assert whole[last].met
 

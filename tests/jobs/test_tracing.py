@@ -131,7 +131,7 @@ def test_a_missing_extra_is_one_line(
     assert main(words) == 2
     said = capsys.readouterr()
     assert (
-        said.err.strip() == "colocate: trace.endpoint: needs the extra otel: pip install 'colocation-advisor[otel]'"
+        said.err.strip() == "colocate: trace.endpoint: needs the extra otel (in a checkout: pip install -e '.[otel]')"
     )
     assert list(tmp_path.iterdir()) == []
 

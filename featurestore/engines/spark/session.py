@@ -48,7 +48,7 @@ def session(master: str) -> Iterator[Any]:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
-        raise BadInput("--engine spark: pyspark is not installed; pip install 'colocation-advisor[spark]'") from None
+        raise BadInput("--engine spark: pyspark is not installed; see docs/spark.md") from None
     _find_java()
     _reach(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -147,7 +147,7 @@ def test_without_pyspark_the_extra_is_named(home, store, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.delitem(sys.modules, "pyspark.errors", raising=False)
     assert run(home, "--engine", "spark", "--from", "tables") == 2
-    said = "--engine spark: pyspark is not installed; pip install 'colocation-advisor[spark]'\n"
+    said = "--engine spark: pyspark is not installed; see docs/spark.md\n"
     assert capsys.readouterr().err.endswith(said)
 
 
