@@ -14,13 +14,11 @@ import structlog
 
 from featurestore.store import published, queries, windows
 from featurestore.store.duck import Store
-from jobs import clocks, peers, permissions, wire
+from jobs import clocks, misplaced, peers, permissions, scraped, wire
 from jobs.config import ClusterSettings, Settings
 from jobs.finding import Finding, Verdict, remedy
 from jobs.reaching import T, within
-from pipeline.clients.prometheus import PrometheusClient
 from pipeline.collectors import nodes, placements, regions, usage_nodes, usage_pods, workflows
-from pipeline.columns import METRICS
 from pipeline.errors import ColocationError, SourceError, Temporary
 from pipeline.records import Batch, Window
 from rules.autoscaler import WARNING, recognised
@@ -36,10 +34,10 @@ class Usage(TypedDict):
     match: str
 
 
+#: Unreadable objects that are told one by one.
+_TOLD = 3
 #: HTTP's dates are whole seconds.
 _WHOLE = timedelta(seconds=1)
-#: Scrapes that a step should hold.
-_SCRAPES = 4
 #: What an API server says that is there and gives something else: of all other reasons one finding is enough.
 _THERE = ("status_403", "status_404")
 
@@ -168,6 +166,7 @@ def _kubernetes(
         *([("regions", lambda: regions.collect(client.list, now))] if settings.regions.follow else []),
     ):
         yield from _listed(cluster.name, name, check, seen)
+    yield from misplaced.examine(client.list, cluster.name, settings)
     yield from permissions.examine(client, cluster.name, settings)
     yield from clocks.examine(cluster.name, "kubernetes", reading, settings.learn.skew)
     if autoscalers := recognised(*seen.signs()):
@@ -203,7 +202,7 @@ def _listed(cluster: str, name: str, check: Callable[[], Batch], seen: _Seen) ->
         yield Finding(cluster, "kubernetes", f"list {name}", "failed", str(error), fix)
         return
     count = batch.rows.num_rows if batch.rows is not None else 0
-    said = f"{count} found" + (f", {len(batch.refused)} unreadable: {batch.refused[0].why}" if batch.refused else "")
+    said = f"{count} found{_unreadable(batch)}"
     needed = name == "nodes" and not count
     verdict: Verdict = "failed" if needed else "warning" if batch.refused else "ok"
     fix = "check that this is the cluster that is meant" if needed else ""
@@ -244,6 +243,15 @@ def _listed(cluster: str, name: str, check: Callable[[], Batch], seen: _Seen) ->
             )
 
 
+def _unreadable(batch: Batch) -> str:
+    """Say which objects of a list could not be read, and why."""
+    if not batch.refused:
+        return ""
+    told = "; ".join(each.why for each in batch.refused[:_TOLD])
+    more = f"; and {len(batch.refused) - _TOLD} more" if len(batch.refused) > _TOLD else ""
+    return f", {len(batch.refused)} unreadable: {told}{more}"
+
+
 def _texts(column: pa.ChunkedArray) -> set[str]:
     return {text for text in pc.unique(column).to_pylist() if text}
 
@@ -264,15 +272,15 @@ def _prometheus(
         reading = clocks.read(client.now, clock)
         yield from clocks.examine(cluster.name, "prometheus", reading, settings.learn.skew)
         step = settings.schedule.step
-        yield from _scrapes(cluster.name, client, step, now)
+        yield from scraped.scrapes(cluster.name, client, step, now)
         window = Window(now - 3 * step, now)
         known = _addresses(settings, cluster.name)
         common: Usage = {"step": step, "queries": given.queries, "match": given.match}
         of_nodes = partial(
             usage_nodes.collect, client, window, addresses=known, node_labels=given.node_label, **common
         )
-        yield from _metrics(cluster.name, "node", of_nodes)
-        yield from _metrics(cluster.name, "pod", partial(usage_pods.collect, client, window, **common))
+        yield from scraped.metrics(cluster.name, "node", of_nodes)
+        yield from scraped.metrics(cluster.name, "pod", partial(usage_pods.collect, client, window, **common))
     finally:
         client.close()
 
@@ -283,51 +291,6 @@ def _first(source: str, timeout: timedelta, where: str, ask: Callable[[], T]) ->
         return within(timeout, ask)
     except TimeoutError as error:
         raise Temporary(source, "timeout", f"{where}: {error}") from None
-
-
-def _scrapes(cluster: str, client: PrometheusClient, step: timedelta, now: datetime) -> Iterator[Finding]:
-    """Check that a rate over a step has samples enough: it misses what happens between two of its windows."""
-    asked = f"quantile(0.5, count_over_time(up[{int(step.total_seconds())}s]))"
-    for series in client.instant(asked, now):
-        scrapes = float(series.values[-1])
-        few = scrapes < _SCRAPES
-        fix = f"make schedule.step at least {_SCRAPES} scrape intervals" if few else ""
-        said = (
-            f"half of the targets are scraped {scrapes:.0f} times in a step of {step.total_seconds():.0f} s or more"
-        )
-        yield Finding(cluster, "prometheus", "scrapes", "warning" if few else "ok", said, fix)
-
-
-def _metrics(cluster: str, scope: str, collect: Callable[[], Batch]) -> Iterator[Finding]:
-    try:
-        batch = collect()
-    except SourceError as error:
-        fix = remedy(error.reason)
-        yield Finding(cluster, "prometheus", f"{scope} usage", "failed", str(error), fix)
-        return
-    counted = {}
-    if batch.rows is not None:
-        grouped = batch.rows.group_by("metric").aggregate([("name", "count_distinct")])
-        counted = dict(zip(grouped["metric"].to_pylist(), grouped["name_count_distinct"].to_pylist(), strict=True))
-    for failure in batch.failures:
-        fix = remedy(failure.reason)
-        yield Finding(cluster, "prometheus", f"{scope} usage", "failed", str(failure), fix)
-    for metric in METRICS[scope]:
-        found = counted.get(metric, 0)
-        fix = "" if found else "optional: scrape it, or replace the query under prometheus.queries"
-        yield Finding(
-            cluster, "prometheus", f"{scope}.{metric}", "ok" if found else "warning", f"of {found} {scope}s", fix
-        )
-    if batch.refused:
-        first = batch.refused[0]
-        yield Finding(
-            cluster,
-            "prometheus",
-            f"{scope} labels",
-            "warning",
-            f"{first.what}: {first.why}",
-            "prometheus.node_label names the labels that name a node" if scope == "node" else "check the relabelling",
-        )
 
 
 def _openwhisk(settings: Settings, cluster: ClusterSettings, now: datetime, clock: clocks.Clock) -> Iterator[Finding]:

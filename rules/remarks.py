@@ -10,6 +10,7 @@ from rules.candidates import Combined
 from rules.request import Request
 from rules.view import View
 
+_NOT_KNOWN: Final = "it is not there, or cannot be read (colocate doctor names those)"
 _LEFT_OUT: Final[Mapping[Cause, str]] = {"deadline": "missed its deadline", "error": "failed"}
 
 
@@ -23,7 +24,7 @@ def remarks(request: Request, view: View, combined: Combined, stale: bool) -> It
         said = "pods that run would not have a pod with the product's own labels beside them: it goes without these"
         yield Reason("unlabelled", said)
     if request.workflow_missing:
-        yield Reason("identity", f"workflow {request.workflow} is not known here")
+        yield Reason("identity", f"workflow {request.workflow} is not known here: {_NOT_KNOWN}")
     for said in request.misread:
         yield Reason("unknown_value", said)
     if request.mode == "observe":

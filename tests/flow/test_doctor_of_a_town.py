@@ -128,9 +128,39 @@ def test_another_namespaces_key_is_told_and_not_shown(tmp_path: Path) -> None:
 def test_a_base_metric_without_series_is_a_failure_and_an_optional_one_a_hint(place: Town) -> None:
     place.usage.append(Reply('{"status":"success","data":{"resultType":"matrix","result":[]}}'))
     found = examined(place)
-    assert found["prometheus", "node usage"].verdict == "failed"
-    assert "scraped" in found["prometheus", "node usage"].fix
+    assert ("prometheus", "node usage") not in found, "said once, of the metric itself"
+    for metric in ("node.cpu_cores", "node.memory_bytes", "pod.cpu_cores", "pod.memory_bytes"):
+        told = found["prometheus", metric]
+        assert (told.verdict, told.said) == ("failed", f"of 0 {metric.partition('.')[0]}s")
+        assert "scraped" in told.fix and "optional" not in told.fix
+    hint = found["prometheus", "node.io_pressure"]
+    assert (hint.verdict, hint.said) == ("warning", "of 0 nodes")
+    assert hint.fix.startswith("optional")
     assert found["kubernetes", "list nodes"].verdict == "ok", "one dead source costs only itself"
+
+
+def test_a_namespace_that_carries_a_mode_is_told_where_modes_of_namespaces_stand(place: Town) -> None:
+    key = "colocation.internal/mode"
+    place.kube.put("/api/v1/namespaces", [
+        {"metadata": {"name": "guest", "annotations": {key: "prefer"}}},
+        {"metadata": {"name": "shop", "labels": {key: "require"}}},
+        {"metadata": {"name": "plain", "labels": {"team": "a"}}},
+        {"metadata": 7},
+    ])  # fmt: skip
+    told = examined(place)["kubernetes", "modes of namespaces"]
+    assert told.verdict == "warning"
+    assert told.said == "guest, shop carry colocation.internal/mode, which counts on pods alone"
+    assert "advice.namespaces" in told.fix
+
+
+def test_workflows_that_cannot_be_read_are_named(place: Town) -> None:
+    spec = {"actions": [{"name": "f", "performanceProfile": {"cpu": "huge"}}]}
+    odd = [{"metadata": {"namespace": "ow", "name": f"w{number}"}, "spec": spec} for number in range(5)]
+    place.kube.put("/apis/wp5.physics-faas.eu/v1alpha1/workflows", odd)
+    told = examined(place)["kubernetes", "list workflows"]
+    assert told.said.startswith("0 found, 5 unreadable: workflow w0: actions[0].performanceProfile.cpu: 'huge'")
+    assert all(f"workflow w{number}: " in told.said for number in range(3))
+    assert told.said.endswith("; and 2 more")
 
 
 def test_an_odd_node_is_told_and_the_others_count(place: Town) -> None:

@@ -58,6 +58,29 @@ def test_an_importance_that_is_none_is_told_wherever_it_stands():
     assert told(advised(of_workflow("hello"), workflows=[flow(good, importance="urgent")])) == []
 
 
+@pytest.mark.parametrize("goal", ["Performence", "Energy"])
+def test_a_goal_that_is_not_known_is_told_wherever_it_stands(goal):
+    action = {"name": "hello", "annotations": {"optimizationGoal": goal}}
+    answer = advised(of_workflow("hello"), workflows=[flow(action)])
+    said = f"workflow w: optimizationGoal {goal.lower()!r} is not performance, the only one that is known"
+    assert told(answer) == [f"{said}: it changes nothing"]
+    assert answer.cause == "unknown_value"
+    in_all = flow({"name": "hello"}, optimizationGoal=goal)
+    assert told(advised(of_workflow("hello"), workflows=[in_all])) == told(answer)
+    good = {"name": "hello", "annotations": {"optimizationGoal": "PERFORMANCE"}}
+    assert told(advised(of_workflow("hello"), workflows=[flow(good)])) == []
+
+
+def test_a_mode_of_a_workflow_or_an_action_is_told_since_nobody_looks_for_it_there():
+    said = f"workflow w: annotation {MODE} counts on pods, and for whole namespaces as advice.namespaces"
+    in_all = flow({"name": "hello"}, **{MODE: "require"})
+    in_one = flow({"name": "hello", "annotations": {MODE: "require"}})
+    for workflow in (in_all, in_one):
+        answer = advised(of_workflow("hello"), workflows=[workflow])
+        assert told(answer) == [f"{said}: it changes nothing there"]
+        assert (answer.mode, answer.cause) == ("prefer", "unknown_value")
+
+
 def test_what_weighs_more_is_the_cause():
     manifest = pod("guest/hello", annotations={MODE: "requrie"}, requests={"cpu": "1000"})
     answer = advised(manifest)
@@ -91,4 +114,7 @@ def test_the_only_action_need_not_be_named():
 
 
 def test_a_workflow_that_is_not_there_counts_as_well():
-    assert advised(of_workflow("hello", workflow="wv"), workflows=[flow({"name": "hello"})]).cause == "unknown_value"
+    answer = advised(of_workflow("hello", workflow="wv"), workflows=[flow({"name": "hello"})])
+    assert answer.cause == "unknown_value"
+    [said] = [reason.sentence for reason in answer.reasons if reason.sentence.startswith("workflow")]
+    assert said == "workflow wv is not known here: it is not there, or cannot be read (colocate doctor names those)"
