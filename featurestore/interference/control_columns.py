@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featurestore.compiled import compiled
+from featurestore.compiled import compiled, summed
 from featurestore.interference.evidence import Bools, Floats, Ints, Singles
 from featurestore.interference.normal import Columns
 
@@ -118,9 +118,10 @@ def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
             dense[row, at[LOAD] - levels + column] = max(0.0, rows.load[row] - knots[column])
         if sizes[HOUR]:
             angle = 2 * np.pi * (rows.start[row] % _DAY) / _DAY
-            for column in range(2):
-                dense[row, at[HOUR] - levels + 2 * column] = np.sin((column + 1) * angle)
-                dense[row, at[HOUR] - levels + 2 * column + 1] = np.cos((column + 1) * angle)
+            sine, cosine = np.sin(angle), np.cos(angle)
+            hour = dense[row, at[HOUR] - levels :]
+            hour[0], hour[1] = sine, cosine  # once a day, then twice
+            hour[2], hour[3] = 2 * sine * cosine, 1.0 - 2 * sine**2
         if clustered:
             dense[row, at[CLUSTER] - levels] = rows.everywhere[row] * by[0]
             dense[row, at[CLUSTER] - levels + 1] = np.sqrt(rows.everywhere[row]) * by[1]
@@ -173,9 +174,11 @@ def _quantile(ordered: Floats, level: float) -> float:
 @compiled
 def copied(dense: Singles, first: int, given: Floats, rows: Ints, place: Ints) -> None:
     """Put *rows* of the columns *place* of what is *given* [any, c] into *dense* [n, d] from column *first* on."""
+    places = place.astype(np.uint64)  # what cannot be negative is not looked at for that
     for row in range(len(rows)):
-        for column in range(len(place)):
-            dense[row, first + column] = given[rows[row], place[column]]
+        own, to = given[rows[row]], dense[row, first:]
+        for column in range(len(places)):
+            to[column] = own[places[column]]
 
 
 @compiled
@@ -193,13 +196,14 @@ def centred(dense: Singles, first: int) -> None:
             dense[row, column] -= mean[column]
 
 
-@compiled
+@summed
 def spreads(columns: Columns, beta: Floats, own: Ints, number: int) -> Floats:
     """Return the standard deviation over the rows of what *beta* [q] makes of the columns of each of so many kinds;
     *own* [q] is the kind of each column, -1: none."""
     level, share, values = columns.level, columns.share, columns.dense
     n, h = len(values), len(columns.mean)
-    dense = np.flatnonzero(own[h:] >= 0)
+    edges = np.flatnonzero(np.diff(own[h:])) + 1  # columns of one kind stand together
+    edges = np.concatenate((np.zeros(1, np.int64), edges, np.full(1, len(own) - h)))
     total, square, each = np.zeros(number), np.zeros(number), np.zeros(number)
     for row in range(n):
         each[:] = 0.0
@@ -207,8 +211,13 @@ def spreads(columns: Columns, beta: Floats, own: Ints, number: int) -> Floats:
             column = level[row, k]
             if own[column] >= 0:
                 each[own[column]] += beta[column] * share[row, k]
-        for column in dense:
-            each[own[h + column]] += beta[h + column] * values[row, column]
+        for k in range(len(edges) - 1):
+            first, last, did = edges[k], edges[k + 1], 0.0
+            if first < last and own[h + first] >= 0:
+                by, much = beta[h + first : h + last], values[row, first:last]
+                for column in range(last - first):
+                    did += by[column] * much[column]
+                each[own[h + first]] += did
         for kind in range(number):
             total[kind] += each[kind]
             square[kind] += each[kind] ** 2

@@ -172,12 +172,14 @@ def stretched(
     for i in range(len(total)):
         found = 1.0
         for k in range(indptr[i], indptr[i + 1]):
-            by = 1.0 + slowdown[indices[k]] * max(0.0, 1.0 - exposure[k]) if stretch else 1.0
-            found += exposure[k] / by * slowdown[indices[k]]
-            slope[k] = exposure[k] / by / by
+            own = slowdown[np.uint64(indices[k])]
+            by = 1.0 / (1.0 + own * max(0.0, 1.0 - exposure[k])) if stretch else 1.0
+            found += exposure[k] * by * own
+            slope[k] = exposure[k] * by * by
         total[i] = max(found, least)
+        by = 1.0 / total[i]
         for k in range(indptr[i], indptr[i + 1]):
-            slope[k] /= total[i]
+            slope[k] *= by
     return total, slope
 
 
@@ -249,7 +251,7 @@ def pulled(indptr: Ints, indices: Ints, slope: Floats, value: Floats, columns: i
     found = np.zeros(columns)
     for i in range(len(value)):
         for k in range(indptr[i], indptr[i + 1]):
-            found[indices[k]] += value[i] * slope[k]
+            found[np.uint64(indices[k])] += value[i] * slope[k]
     return found
 
 
@@ -263,11 +265,12 @@ def _summed(
     found = np.zeros((clusters, h + d + aggressors))
     for i in range(len(value)):
         to = found[cluster[i]]
+        rest, beside = to[h : h + d], to[h + d :]
         for k in range(level.shape[1]):
-            to[level[i, k]] += value[i] * share[i, k]
+            to[np.uint64(level[i, k])] += value[i] * share[i, k]
         for c in range(d):
-            to[h + c] += value[i] * dense[i, c]
+            rest[c] += value[i] * dense[i, c]
         for k in range(indptr[i], indptr[i + 1]):
-            to[h + d + indices[k]] += value[i] * slope[k]
+            beside[np.uint64(indices[k])] += value[i] * slope[k]
     centre(found, columns)
     return found
