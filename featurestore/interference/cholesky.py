@@ -30,8 +30,23 @@ def inverted(matrix: Floats, more: Floats) -> tuple[Floats, Floats]:
 def mean(matrix: Floats, more: Floats, pull: Floats) -> Floats:
     """Return the inverse of *matrix* [p, p] with *more* [p] on its diagonal times *pull* [p]: a third of the work of
     the inverse itself."""
-    p = len(pull)
     upper, size, _ = _factor(matrix, more)
+    return _leaned(upper, size, pull)
+
+
+@compiled
+def conditional(matrix: Floats, more: Floats, pull: Floats, first: int) -> tuple[Floats, Floats]:
+    """Return what `mean` does, and of the coefficients from *first* on the precision [p - first, p - first], all
+    others integrated out: the product of the last rows of the Cholesky factor, without any inverse."""
+    upper, size, _ = _factor(matrix, more)
+    last = upper[first:, first:] * size[first:]
+    return _leaned(upper, size, pull), last.T @ last
+
+
+@compiled
+def _leaned(upper: Floats, size: Floats, pull: Floats) -> Floats:
+    """Return the *pull* [p] times the inverse of the matrix of which *upper* [p, p] and *size* [p] are the factor."""
+    p = len(pull)
     found: Floats = pull / size
     for row in range(p):
         found[row] /= upper[row, row]

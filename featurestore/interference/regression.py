@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from featurestore.interference.cholesky import inverted, solved, squared
+from featurestore.interference.cholesky import conditional, inverted, squared
 from featurestore.interference.evidence import Floats, Ints, Options
 from featurestore.interference.lapack import invert
 from featurestore.interference.normal import Columns, Equations
@@ -90,9 +90,9 @@ def _errors(problem: Problem, equations: Equations, state: Settled, options: Opt
     ratio = np.maximum(ratio / (1.0 + np.sqrt(2.0 / np.maximum(degrees, 1.0))), 1.0)  # beyond chance alone
     halves = []
     for number, gram in enumerate(grams if problem.half is not None else ()):
-        own, _ = inverted(gram, penalty)
-        step = solved(own, scores[number::2].sum(axis=0) - penalty * state.theta)
-        halves.append(((state.theta + step)[q:], _precision(own[q:, q:], variance)))
+        pull = scores[number::2].sum(axis=0) - penalty * state.theta
+        step, precision = conditional(gram, penalty, pull, q)
+        halves.append(((state.theta + step)[q:], precision / variance))
     return Estimate(
         beta=state.theta[:q],
         slowdown=state.theta[q:],

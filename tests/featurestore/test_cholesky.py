@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from featurestore.interference.cholesky import inverted, mean, solved, squared
+from featurestore.interference.cholesky import conditional, inverted, mean, solved, squared
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 9, 62, 63])
@@ -39,6 +39,17 @@ def test_a_mean_is_the_inverse_times_the_pull(size):
     np.testing.assert_allclose(
         mean(matrix, more, pull), np.linalg.solve(matrix + np.diag(more), pull), rtol=1e-7, atol=1e-10
     )
+
+
+@pytest.mark.parametrize(("size", "first"), [(1, 0), (4, 1), (30, 12), (30, 30)])
+def test_the_precision_of_the_last_is_that_of_their_part_of_the_covariance(size, first):
+    draw = np.random.default_rng(size)
+    rows = draw.normal(size=(size + 5, size)) * draw.uniform(0.1, 30, size)
+    matrix, more, pull = rows.T @ rows, draw.uniform(0.5, 2, size), draw.normal(size=size)
+    found, precision = conditional(matrix, more, pull, first)
+    covariance = np.linalg.inv(matrix + np.diag(more))
+    np.testing.assert_allclose(found, covariance @ pull, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(precision, np.linalg.inv(covariance[first:, first:]), rtol=1e-6, atol=1e-6)
 
 
 def test_the_mean_of_what_is_no_covariance_follows_the_diagonal():
