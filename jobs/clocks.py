@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from jobs.finding import Finding
+from rules.digits import digits
 
 Clock = Callable[[], datetime]
 
@@ -52,4 +53,4 @@ def examine(cluster: str, source: str, reading: Reading | None, limit: timedelta
 
 
 def _seconds(span: timedelta) -> str:
-    return f"{span.total_seconds():,.4g} s"
+    return f"{digits(span.total_seconds())} s"

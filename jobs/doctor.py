@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -103,7 +103,7 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
                 late = row["watermark"] is not None and now - row["watermark"] > timedelta(hours=1)
                 late = late and row["cluster"] in collected
                 verdict: Verdict = "ok" if row["outcome"] == "ok" and not late else "warning"
-                said = f"last run {row['outcome'] or 'never'}, {row['rows_total']} rows"
+                said = _ran(row)
                 if row["watermark"] is not None:
                     said += f", known up to {row['watermark']:%Y-%m-%d %H:%M} UTC"
                 yield Finding(row["cluster"], row["source"], "history", verdict, said, _again(row, verdict))
@@ -117,6 +117,14 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
             yield Finding("", "store", "snapshot", "warning", f"{snapshot}: not there yet", renew)
     except ColocationError as error:
         yield Finding("", "store", "file", "failed", str(error), "correct store.path, or wait for the other process")
+
+
+def _ran(row: Mapping[str, Any]) -> str:
+    """Say how the last run of a source ended; learning adds no rows, but looks at some anew each time."""
+    if not row["outcome"]:
+        return "never run"
+    what = f"{row['rows']:,} activations" if row["source"] == "learn" else f"{row['rows_total']:,} rows in all"
+    return f"last run {row['outcome']}, {what}"
 
 
 def _long(span: timedelta) -> str:

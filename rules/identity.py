@@ -19,7 +19,8 @@ _TAIL = re.compile(r".+-[0-9]+-[a-z0-9]+-([a-z0-9]+)")
 class Identity:
     """*function* is the number in the view, -1 without a record; *name* "" where it is not known.
 
-    *named_by* is ``workflow``, ``labels``, ``name`` or ``owner``; *ambiguous* lists the functions that it could be.
+    *named_by* is ``workflow``, ``annotation``, ``labels``, ``name`` or ``owner``; *ambiguous* lists the functions
+    that it could be.
     """
 
     function: int = -1
@@ -43,7 +44,7 @@ def identify(pod: Pod, view: View, namespace: str, policy: Policy) -> Identity:
     if spoken:
         found = _narrowed(functions.named(action_of(spoken), label_namespace), pod.name, view)
         full = f"{label_namespace}/{spoken}" if label_namespace else spoken
-        return _chosen(found, view, "workflow", full, named, workflow, action)
+        return _chosen(found, view, "workflow" if action else "annotation", full, named, workflow, action)
     if label_action:
         full = functions.mangled.of_labels(label_namespace, label_action) if label_namespace else label_action
         number = functions.index.get(full, -1)

@@ -6,6 +6,7 @@ from typing import Any
 from featurestore.explained import percent
 from jobs.cli.output import Format, rows
 from jobs.cli.plain import line
+from rules.digits import digits
 
 #: Nodes that are listed where two functions met.
 _PLACES = 5
@@ -31,7 +32,7 @@ def shown(told: Mapping[str, Any]) -> str:
         if told[name] is not None:
             parts.append(f"{head}: {line(told[name]['meaning'])}.\n")
     if told["base_ms"]:
-        alone = ", ".join(f"{line(kind) or 'any node'} {ms:,.4g} ms" for kind, ms in told["base_ms"].items())
+        alone = ", ".join(f"{digits(ms)} ms on {line(kind) or 'any node'}" for kind, ms in told["base_ms"].items())
         parts.append(f"Undisturbed, {victim} takes: {alone}.\n")
     if told["other_direction"] is not None:
         parts.append(_other(told["other_direction"]))

@@ -104,5 +104,5 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         if 0 < abs(value) < _LEAST:
             return f"<{_LEAST:g}" if value > 0 else f">-{_LEAST:g}"
-        return f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
+        return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"
     return line(str(value))

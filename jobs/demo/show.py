@@ -1,6 +1,8 @@
 """What the demo prints."""
 
 import math
+import os
+import shutil
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -69,7 +71,12 @@ def show(result: Result, kept: Path | None = None) -> None:
     _pairs(console, result)
     _recommended(console, result)
     if kept is not None:
-        console.print(f"\nLook around: colocate --config {escape(str(kept))} interference", soft_wrap=True)
+        console.print(f"\nLook around: {escape(command())} --config {escape(str(kept))} interference", soft_wrap=True)
+
+
+def command() -> str:
+    """Return what a shell here would call: the bare name only where it is found."""
+    return "colocate" if shutil.which("colocate") else os.path.relpath(Path(sys.executable).with_name("colocate"))
 
 
 def _console() -> Console:

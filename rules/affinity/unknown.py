@@ -38,10 +38,10 @@ def unknown(request: Request, view: View, policy: Policy) -> Advice:
     demand, declared = _demand(request, view)
     pods, scores = view.memo.once((NAME, *demand.tolist()), lambda: _scored(view, demand))
     who = request.function_name or "the pod's function"
-    said = f"nothing is known yet of {who}: alone where a node has no functions"
+    said = f"nothing is known yet of {who}: nodes without functions come first"
     if declared:
         profile = ", ".join(f"{name} {level}" for name, level in declared.items())
-        said += f", else beside functions that complement its profile ({profile})"
+        said += f", then those whose functions complement its profile ({profile})"
     return Advice(
         NAME,
         scores=scores,
@@ -52,7 +52,10 @@ def unknown(request: Request, view: View, policy: Policy) -> Advice:
 
 
 def _beside(pods: Scores) -> Measure:
-    return Measure(lambda count: f"{count:.0f} pods of other functions run there", np.where(pods > 0, pods, np.nan))
+    return Measure(
+        lambda count: f"{count:.0f} {'pod' if count == 1 else 'pods'} of functions there",
+        np.where(pods > 0, pods, np.nan),
+    )
 
 
 def _scored(view: View, demand: Scores) -> tuple[Scores, Scores]:

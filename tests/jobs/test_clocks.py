@@ -39,6 +39,12 @@ def test_the_limit_is_that_of_learning(off: float, verdict: str) -> None:
     assert bool(finding.fix) == (verdict == "warning")
 
 
+def test_a_clock_of_another_time_zone_is_told_in_seconds_and_no_exponent() -> None:
+    reading = clocks.Reading(NOON, at(36_000), NOON, timedelta(0))
+    [finding] = clocks.examine("c", "kubernetes", reading, timedelta(seconds=1))
+    assert finding.said == "at least 36,000 s ahead of this machine's"
+
+
 def test_a_server_that_tells_no_time_is_no_finding() -> None:
     assert clocks.read(lambda: None, lambda: NOON) is None
     assert list(clocks.examine("c", "kubernetes", None, timedelta(seconds=1))) == []

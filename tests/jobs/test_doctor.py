@@ -109,3 +109,22 @@ def test_history_that_is_old_is_brought_up_to_date_by_what_collects_it(
     store.write(write)
     verdict, _, fix = _verdicts(settings)[cluster, "nodes", "history"]
     assert (verdict, fix) == said
+
+
+def test_learning_looks_at_some_activations_anew_and_adds_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(clusters=[ClusterSettings(name="edge")])
+    store = Store(settings.store.path, settings.store.deadline)
+
+    def write(con: DuckDBPyConnection) -> None:
+        for hour in (1, 2):
+            at = datetime(2026, 2, 1, hour, tzinfo=UTC)
+            for source in ("learn", "placements"):
+                queries.record_run(con, queries.Run("edge", source, at, at, 1500))
+
+    store.write(write)
+    found = _verdicts(settings)
+    assert found["edge", "learn", "history"][1] == "last run ok, 1,500 activations"
+    assert found["edge", "placements", "history"][1] == "last run ok, 3,000 rows in all"

@@ -92,6 +92,8 @@ def test_the_workflow_names_its_action():
 
 def test_a_workflow_that_is_not_known_is_said():
     request = asked(of_workflow("hello", workflow="gone"))
+    assert request.named_by == "annotation", "which names the action, whatever workflow it may be of"
+    assert asked(of_workflow("hello"), workflows=[flow({"name": "hello"})]).named_by == "workflow"
     assert request.workflow_missing
     answer = World([node("A")]).advise(of_workflow("hello", workflow="gone"))
     assert any("gone is not known" in reason.sentence for reason in answer.reasons)

@@ -544,6 +544,7 @@ def test_an_unknown_function_beside_the_least_of_others():
     answer = world.advise(pod("newf"))
     assert names(answer) == ["B", "A"]
     assert any("nothing is known yet of newf" in each.sentence for each in answer.reasons)
+    assert "1 pod of functions there" in answer.nodes[0].reasons
 
 
 SELECTOR = {"app": "redis", "tier": "cache"}

@@ -50,7 +50,15 @@ def test_a_time_is_shown_in_utc_to_the_second() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(5.4e-5, "<0.0001"), (-5.4e-5, ">-0.0001"), (0.0, " 0 "), (True, "true")]
+    ("value", "shown"),
+    [
+        (5.4e-5, "<0.0001"),
+        (-5.4e-5, ">-0.0001"),
+        (0.0, " 0 "),
+        (True, "true"),
+        (10886.4, "10,886"),
+        (9999.6, "10,000"),
+    ],
 )
 def test_a_cell_says_what_it_holds(value: object, shown: str) -> None:
     assert shown in rows(("wide heading",), [{"wide heading": value}], Format.table)

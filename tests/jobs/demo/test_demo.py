@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from jobs import config
-from jobs.demo import recorded, replay, run
+from jobs.demo import recorded, replay, run, show
 from jobs.demo.findings import covered, strongest, undisturbed
 
 _SWAP = ("shop/journal", "shop/poll")
@@ -44,6 +44,18 @@ def test_what_takes_long_is_told_before_it_begins(monkeypatch: pytest.MonkeyPatc
         run.run(recorded.load(None), config.Settings(), told=heard.append)
     assert [said.split()[0] for said in heard] == ["Collecting", "it", "Learning", "it"]
     assert [said for said in heard if said.startswith("it")] == ["it collects", "it learns"]
+
+
+def test_it_ends_with_a_command_that_a_shell_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = tmp_path / "clone"
+    (home / ".venv" / "bin").mkdir(parents=True)
+    monkeypatch.chdir(home)
+    monkeypatch.setattr("sys.executable", str(home / ".venv/bin/python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert show.command() == ".venv/bin/colocate"
+    there = tmp_path / "colocate"
+    there.touch(0o755)
+    assert show.command() == "colocate"
 
 
 def test_every_source_is_collected(result: run.Result) -> None:
