@@ -222,6 +222,8 @@ class OpenWhiskClient:
         where = self._where()
         try:
             answer = self._read(parameters)
+        except httpx.ConnectTimeout:
+            raise Temporary(SOURCE, "connection", f"{where}: no connection in time") from None
         except httpx.TimeoutException:
             raise Temporary(SOURCE, "timeout", f"{where}: no answer in time") from None
         except httpx.TransportError as error:

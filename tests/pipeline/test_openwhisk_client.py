@@ -5,6 +5,7 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,6 +184,18 @@ def test_where_nobody_listens_it_is_said_at_once():
         pytest.raises(Temporary, match="namespace guest: no connection") as caught,
     ):
         client.count(at(0), at(1))
+    assert (caught.value.reason, waits) == ("connection", [])
+
+
+def test_where_connecting_takes_too_long_it_is_not_tried_again(monkeypatch):
+    def silent(*_: object, **__: object) -> None:
+        raise httpx.ConnectTimeout("")
+
+    waits: list[float] = []
+    with OpenWhiskClient("http://127.0.0.1:9", "guest", KEY, sleep=waits.append) as client:
+        monkeypatch.setattr(client._http, "stream", silent)
+        with pytest.raises(Temporary, match="no connection in time") as caught:
+            client.count(at(0), at(1))
     assert (caught.value.reason, waits) == ("connection", [])
 
 
