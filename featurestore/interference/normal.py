@@ -13,8 +13,8 @@ from featurestore.compiled import compiled, summed
 from featurestore.interference.evidence import Bools, Codes, Floats, Ints, Singles
 from featurestore.interference.lapack import add_square
 
-#: Rows that are squared at once: they stay in the processor's cache.
-_ROWS = 256
+#: Rows that are squared at once: those of all parts stay in the processor's cache.
+_ROWS = 128
 
 
 class Columns(NamedTuple):
@@ -149,9 +149,10 @@ def along(columns: Columns, value: Floats) -> Floats:
 def product(columns: Columns, beta: Floats) -> Floats:
     """Return what coefficients *beta* [q] make of each row [n]."""
     level, share, mean, dense = columns.level, columns.share, columns.mean, columns.dense
-    h, d = len(mean), dense.shape[1]
+    h = len(mean)
     found = np.empty(len(dense))
     rest, off = beta[h:], np.sum(mean * beta[:h])
+    d = len(rest) if rest.any() else 0  # where a fit begins the dense columns do nothing yet
     for row in range(len(found)):
         total = -off
         for k in range(level.shape[1]):

@@ -91,16 +91,16 @@ def settled(given: Given, columns: int, limits: Limits) -> Settled:
     aggressors. Of many rows some are fitted first: from there all of them take few steps."""
     n = len(given.y)
     variance = given.sd**2
-    parts = squares(given.controls, np.arange(n), np.ones(n), given.part, PARTS)
+    every = max(n // SOME_ROWS, 1)
+    chosen = np.arange(n) % every == 0
+    own = squares(given.controls, np.flatnonzero(chosen), np.ones(n), given.part, PARTS)
+    parts = own + squares(given.controls, np.flatnonzero(~chosen), np.ones(n), given.part, PARTS)
     theta = _begun(given, parts.sum(axis=0), columns)
     level = product(given.controls, theta[: width(given.controls)])
     plain = spread(placed(given, theta, level, np.ones(n), limits)[0])
-    every = n // SOME_ROWS
-    if every < 2:
+    if every == 1:
         return _turned(given, columns, parts, theta, variance, plain, limits, False)
-    some = _some(given, np.arange(0, n, every))
-    count = len(some.y)
-    own = squares(some.controls, np.arange(count), np.ones(count), some.part, PARTS)
+    some = _some(given, np.flatnonzero(chosen))
     first = _turned(some, columns, own, theta, variance, plain, limits, False)
     return _turned(given, columns, parts, first.theta, first.variance, plain, limits, True)
 
