@@ -38,7 +38,7 @@ def unknown(request: Request, view: View, policy: Policy) -> Advice:
     demand, declared = _demand(request, view)
     pods, scores = view.memo.once((NAME, *demand.tolist()), lambda: _scored(view, demand))
     who = request.function_name or "the pod's function"
-    said = f"nothing is known yet of {who}: it is best alone, so that nodes without functions come first"
+    said = f"nothing is known yet of {who}: best alone, nodes without functions come first"
     if declared:
         profile = ", ".join(f"{name} {level}" for name, level in declared.items())
         said += f", then those whose functions complement its profile ({profile})"
