@@ -152,7 +152,7 @@ def _fits(n: int) -> Iterator[Work]:
     where = pa.table({"node": rows["node"], "pod": rows["pod"], "method": named(np.full(len(rows), 5), _GIVEN)})
     read = runs.read(rows, where, _NO_NODES, none, int(_END.timestamp() * 1e6))
     exposure = expose(read)
-    yield lambda: [fit_victim(each) for each in designs(read, exposure, Options().column_overlaps)]
+    yield lambda: [fit_victim(each) for each, _ in designs(read, exposure, Options().column_overlaps)]
 
 
 @contextmanager

@@ -2,9 +2,8 @@
 
 The history is the simulator's: 1,000 functions on 100 nodes over ten days. It is learned in a process of its own, so
 that its peak of memory is learning's, DuckDB's included. Steps are timed where they are called: several that run
-inside another are told apart only where both are named here. Of what comes piece by piece (blocks) the waiting for
-each counts; the next is worked on meanwhile, so that the processor's time of a step is in part another's. So it is of
-fits: what needs none of them, and what activations used, is worked on and written beside them.
+inside another are told apart only where both are named here. The processor's time of fits is in part another's: what
+needs none of them, and what activations used, is worked on and written beside them.
 """
 
 import importlib
@@ -38,9 +37,8 @@ _STEPS: Mapping[str, tuple[str, str]] = {
     "attributed and read as runs": ("featurestore.engines.local", "prepare"),
     "profiles": ("featurestore.profiles", "amounts"),
     "exposures": ("featurestore.engines.local", "expose"),
-    "fits": ("featurestore.engines.local", "_fitted"),
-    "blocks reduced": ("featurestore.engines.local", "blocks"),
-    "blocks folded": ("featurestore.engines.beginning", "folded"),
+    "fits, and blocks of days reduced": ("featurestore.engines.local", "_fitted"),
+    "blocks folded": ("featurestore.engines.concluding", "begin"),
     "predictions": ("featurestore.interference.pairs", "predictions"),
     "how well probabilities are kept": ("featurestore.interference.pairs", "reliability"),
     "decision": ("featurestore.engines.candidate", "decide"),

@@ -50,8 +50,9 @@ _Waiting = tuple[VictimDesign, Ints, Ints]
 
 def designs(
     runs: Runs, exposure: Exposure, least: float, every: bool = True, among: tuple[Events, Ints] | None = None
-) -> Iterator[VictimDesign]:
-    """Yield the evidence of each function in order of its code; with *every* also of those that have none.
+) -> Iterator[tuple[VictimDesign, Ints]]:
+    """Yield the evidence of each function in order of its code, and which of *runs* it is of; with *every* also of
+    those that have none.
 
     Version 0 is that of a victim's last run. Some victims' rows are copied at a time, and their concurrencies with
     the functions that they met for *least* in all: in a thread of their own, while those before are worked on.
@@ -61,7 +62,7 @@ def designs(
     parts = _parts(_alone(runs, exposure, every), least, max(_VALUES, _VALUES_OF_RUN * len(runs)))
     places = None if among is None else among[1]
 
-    def following(known: Events) -> deque[VictimDesign]:
+    def following(known: Events) -> deque[tuple[VictimDesign, Ints]]:
         return deque(_around(known, next(parts, []), places))
 
     with ThreadPoolExecutor(1) as ahead:
@@ -88,8 +89,8 @@ def _parts(given: Iterable[tuple[VictimDesign, Ints]], least: float, most: int) 
         yield waiting
 
 
-def _around(known: Events, some: Sequence[_Waiting], places: Ints | None) -> Iterator[VictimDesign]:
-    """Yield designs, given with their runs and the functions that they met, with the concurrencies of these;
+def _around(known: Events, some: Sequence[_Waiting], places: Ints | None) -> Iterator[tuple[VictimDesign, Ints]]:
+    """Yield designs and their runs, given with the functions that they met, with the concurrencies of these;
     *places*, if any, are which activations the runs are."""
     if not some:
         return
@@ -105,7 +106,7 @@ def _around(known: Events, some: Sequence[_Waiting], places: Ints | None) -> Ite
     for found, rows, columns in some:
         n, c = len(rows), len(columns)
         around = Around(everywhere[row : row + n], columns, beside[at : at + n * c].reshape(n, c))
-        yield replace(found, around=around)
+        yield replace(found, around=around), rows
         row, at = row + n, at + n * c
 
 
@@ -193,15 +194,17 @@ def _versions(version: Ints) -> Ints | None:
 
 @compiled
 def _taken(rows: Codes, indptr: Ints, indices: Codes, values: Floats) -> tuple[Ints, Codes, Floats]:
-    """Copy *rows* of a sparse matrix."""
+    """Copy *rows* of a sparse matrix, each in order of columns: that of a sweep depends on what ran long before."""
     starts = np.zeros(len(rows) + 1, np.int64)
     for r in range(len(rows)):
         starts[r + 1] = starts[r] + indptr[rows[r] + 1] - indptr[rows[r]]
     columns = np.empty(starts[-1], np.int32)
     taken = np.empty(starts[-1], np.float64)
     for r in range(len(rows)):
-        first = indptr[rows[r]]
-        for k in range(starts[r + 1] - starts[r]):
-            columns[starts[r] + k] = indices[first + k]
-            taken[starts[r] + k] = values[first + k]
+        for k in range(indptr[rows[r]], indptr[rows[r] + 1]):
+            to = starts[r] + k - indptr[rows[r]]
+            while to > starts[r] and columns[to - 1] > indices[k]:
+                columns[to], taken[to] = columns[to - 1], taken[to - 1]
+                to -= 1
+            columns[to], taken[to] = indices[k], values[k]
     return starts, columns, taken

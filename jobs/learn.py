@@ -160,6 +160,7 @@ def _learned(
             reason = f"newer history: {_news(found, plan.newest)}"
             return replace(plan, reason=reason, state=plan.state.emptied()), found
         reason = found
+        del inputs, carried
 
         def prepare(con: DuckDBPyConnection) -> tuple[Plan, windows.Copied]:
             made = planning.refit(con, cluster, plan, reason, settings)

@@ -3,7 +3,7 @@
 What comes in here is small: a few rows a function, a node or a pair. All that needs runs was done where they are.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,25 +14,26 @@ from featurestore.columnar import codes
 from featurestore.engines.beginning import Begun, begin
 from featurestore.engines.candidate import Inputs, Known, Learned, Options, Prepared, basis, candidate, outside
 from featurestore.engines.past import Past
+from featurestore.engines.victims import Days
 from featurestore.exposure.kernels import Floats
 from featurestore.interference import pairs, solution
 from featurestore.interference.evidence import OF_AGGRESSORS, Bools, Predictions, Told
-from featurestore.states import Head, State, Step
+from featurestore.states import Head, State
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """What an engine found in the runs of a window.
 
-    *fits* of all functions in order; *days* reduced at their points, read once, *several* the victims that ran in
-    several versions; *measured* profiles; *known* the `unmeasured.facts`, *counted* the `answers.answered`; the
+    *fits* of all functions in order; *days* reduced at their points, *several* the victims that ran in several
+    versions; *measured* profiles; *known* the `unmeasured.facts`, *counted* the `answers.answered`; the
     *tables* latencies, company, busyness and the *compared* details. *ran* functions have runs, *exposures* counts
     pairs of runs and functions that met; *first* and *last* (microseconds) are the start of the first and the end of
     the last run that was fitted, None where there is none.
     """
 
     fits: Sequence[Told]
-    days: Iterable[Step]
+    days: Days
     several: Set[int]
     measured: profiles.Profiles
     known: Floats

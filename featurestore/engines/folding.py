@@ -16,9 +16,9 @@ import numpy as np
 from featurestore.designs import designs, expose, taken
 from featurestore.engines.candidate import Options
 from featurestore.exposure.kernels import Ints
-from featurestore.exposure.parts import Exposed
-from featurestore.exposure.sweep import OPEN, Exposure, group
+from featurestore.exposure.sweep import OPEN
 from featurestore.interference.blocks import Block, Linearisation
+from featurestore.interference.concurrency import SHORTEST
 from featurestore.interference.evidence import Bools, VictimDesign
 from featurestore.interference.fold import fold
 from featurestore.interference.reduction import LEAST_OVERLAP, reduce, strangers
@@ -79,79 +79,72 @@ def members(runs: Runs, since: int, until: int) -> Bools:
 
 
 def blocks(
-    runs: Runs,
-    cuts: Sequence[tuple[int, int]],
-    points: Mapping[int, Linearisation],
-    options: Options,
-    exposure: Exposure | None = None,
+    runs: Runs, cuts: Sequence[tuple[int, int]], points: Mapping[int, Linearisation], options: Options
 ) -> Iterator[Reduced]:
     """Yield the `block` from each time to another of *cuts*, packed, in order, as many at once as there are threads.
 
-    Where there are fewer than threads, the others reduce victims. *exposure* is that of all *runs*, if it is known.
+    Where there are fewer than threads, the others reduce victims.
     """
     beside = max(1, min(options.threads, len(cuts)))
     each = replace(options, threads=max(1, options.threads // beside))
-    known = None if exposure is None else Exposed.of(exposure, len(runs))
 
     def packed(cut: tuple[int, int]) -> Reduced:
-        found = block(runs, *cut, points, each, known)
+        found = block(runs, *cut, points, each)
         return replace(found, step=replace(found.step, blocks=Packed.of(found.step.blocks)))
 
     return in_turn(packed, iter(cuts), beside)
 
 
-def block(
-    runs: Runs,
-    since: int,
-    until: int,
-    points: Mapping[int, Linearisation],
-    options: Options,
-    known: Exposed | None = None,
-) -> Reduced:
-    """Reduce the runs that ended from *since* to *until*; *known* is the exposure of all runs, else it is swept.
+def block(runs: Runs, since: int, until: int, points: Mapping[int, Linearisation], options: Options) -> Reduced:
+    """Reduce the runs that ended from *since* to *until*.
 
-    Where a victim had several versions in it, each is reduced by itself, and what they say folded (`fold.fold`). A
-    block that has ended tells which kernels the nodes of the cluster ran in it.
+    A block that has ended tells which kernels the nodes of the cluster ran in it.
     """
     # Evidence is of runs of a day at most; what runs for longer is a co-runner for so long as one can rely on.
-    low, high = np.searchsorted(runs.start, [since - DAY, until])
+    # What started right after is beside those that are taken to be a little longer than they were.
+    low, high = np.searchsorted(runs.start, [since - DAY, min(until, OPEN - SHORTEST) + SHORTEST])
     evidence, start, end = runs.evidence[low:high], runs.start[low:high], runs.end[low:high]
     own = evidence & (end >= since) & (end < until)
     rows = int(own.sum())
     if rows == 0:
         return Reduced(Step(since, until, 0.0, {}))
-    first = int(start[own].min())
-    near = np.flatnonzero(end >= first)
+    near = np.flatnonzero(end >= start[own].min())
     part = replace(runs.take(low + near), evidence=own[near])
-    if known is None or np.any(runs.end[:low] >= first):
-        exposure = Exposed.of(expose(part), len(part)).alone(np.arange(len(part)), part.evidence)
-    else:
-        exposure = known.alone(low + near, part.evidence)
-    members_of = _members(part)
-    ran = part.kernels.at(part.node, part.start) if part.kernels.names else None
     strange = pointless = 0
 
-    def wanted() -> Iterator[VictimDesign]:
+    def wanted() -> Iterator[tuple[VictimDesign, Ints]]:
         nonlocal strange, pointless
-        for design in designs(part, exposure, LEAST_OVERLAP, every=False):
+        for design, rows in designs(part, expose(part), LEAST_OVERLAP, every=False):
             if design.victim not in points:
                 pointless += len(design.execution)
                 continue
             strange += strangers(design.node_type, points[design.victim].types)
-            yield design
+            yield design, rows
 
-    def one(design: VictimDesign) -> tuple[int, Block]:
-        point, found = points[design.victim], Block()
-        mine = members_of(design.victim)
-        for version, rows, evidence in _by_version(design, part.version[mine]):
-            under = None if ran is None else (part.kernels.names, ran[mine[rows]])
-            reduced = reduce(evidence, point, options.estimation, part.versions[version], under)
-            found = fold(found, reduced, options.memory)
-        return design.victim, found
+    def one(given: tuple[VictimDesign, Ints]) -> tuple[int, Block]:
+        design, rows = given
+        return design.victim, reduced(design, rows, part, points[design.victim], options)
 
     found = dict(in_turn(one, wanted(), options.threads))
     running = part.kernels.during(since, until) if found and until < OPEN else ()
     return Reduced(Step(since, until, float(rows), found, running), strange, pointless)
+
+
+def reduced(design: VictimDesign, rows: Ints, runs: Runs, point: Linearisation, options: Options) -> Block:
+    """Reduce one victim's evidence of a block, that of the *rows* of *runs*.
+
+    Where it had several versions in it, each is reduced by itself, and what they say folded (`fold.fold`).
+    """
+    found = Block()
+    for version, own, evidence in _by_version(design, runs.version[rows]):
+        under = None
+        if runs.kernels.names:
+            mine = rows[own]
+            under = runs.kernels.names, runs.kernels.at(runs.node[mine], runs.start[mine])
+        found = fold(
+            found, reduce(evidence, point, options.estimation, runs.versions[version], under), options.memory
+        )
+    return found
 
 
 def in_turn(work: Callable[[Given], T], given: Iterator[Given], threads: int, ahead: int = 1) -> Iterator[T]:
@@ -168,13 +161,6 @@ def in_turn(work: Callable[[Given], T], given: Iterator[Given], threads: int, ah
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-def _members(runs: Runs) -> Callable[[int], Ints]:
-    """Return what gives the rows of a victim's runs that are evidence, in their order."""
-    code = np.where(runs.evidence, runs.function, -1).astype(np.int32)
-    rows, offsets = group(code + 1)
-    return lambda victim: rows[offsets[victim + 1] : offsets[victim + 2]].astype(np.int64)
 
 
 def _by_version(design: VictimDesign, version: Ints) -> Iterator[tuple[int, Ints, VictimDesign]]:

@@ -194,8 +194,8 @@ def _left(fits: Sequence[Told], runs: Runs, state: State) -> dict[int, str]:
         name, by = runs.functions[fit.victim].as_py(), solution.moved(fit, state.points[fit.victim])
         if by > _MOST_MOVED:
             found[fit.victim] = f"{name}: a slowdown moved by {math.expm1(by):.0%} from where it was linearised"
-        elif abs(fit.drift - state.head.drift.get(name, 0.0)) > _MOST_DRIFT:
-            found[fit.victim] = f"{name}: drifted by {fit.drift:.1f} standard deviations of a usual day's level"
+        elif abs(drift := fit.drift - state.head.drift.get(name, 0.0)) > _MOST_DRIFT:
+            found[fit.victim] = f"{name}: drifted by {drift:.1f} standard deviations of a usual day's level"
     return found
 
 

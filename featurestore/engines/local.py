@@ -1,35 +1,30 @@
 """A full fit in this process, over Arrow tables: no database, no clock, nothing written.
 
 Attribution, then the sweep of each node, then one joint fit a victim, then the decision over all pairs. The fits are
-the points of a new state, into which the days of the window are folded. Activations are only ever handled as
-columns; the evidence of one victim at a time is copied.
+the points of a new state, into which the days of the window are folded: these are reduced victim by victim, each
+after its fit. Activations are only ever handled as columns; the evidence of few victims at a time is copied.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from featurestore import answers, details, profiles, unmeasured
-from featurestore.designs import designs, expose
+from featurestore.designs import expose
 from featurestore.engines.beginning import points_of, renewed
-from featurestore.engines.candidate import Inputs, Learned, Options, Prepared, prepare
+from featurestore.engines.candidate import Inputs, Learned, Options, prepare
 from featurestore.engines.concluding import Found, conclude
-from featurestore.engines.folding import blocks, edges, in_turn
-from featurestore.engines.past import recall
+from featurestore.engines.folding import blocks, edges
+from featurestore.engines.past import Past, recall
+from featurestore.engines.victims import Days, Said, Share, apart, firsts, placed, said, shared, steps
 from featurestore.exposure.sweep import OPEN, Exposure
-from featurestore.interference.blocks import Linearisation
-from featurestore.interference.evidence import Told, told
-from featurestore.interference.victim import fit_victim
+from featurestore.interference.evidence import Told
 from featurestore.runs import Runs
-from featurestore.states import State, Step
-
-#: So many victims are fitted ahead of the one that is told next: the largest takes a second, most a fiftieth of that.
-_AHEAD = 16
+from featurestore.states import State
 
 
 def learn(
@@ -61,12 +56,12 @@ def learn(
             latencies = beside.submit(answers.latencies, runs)
             counted = beside.submit(answers.answered, runs)
             known = beside.submit(unmeasured.facts, runs, inputs.activations)
-            fits = _fitted(ready, exposure, options, progress)
+            fits, days = _fitted(ready.runs, exposure, past, inputs.until, options, progress)
             compared = details.compared(ready.runs, exposure, fits, options.threads)
         seen = ready.runs.evidence
         found = Found(
             fits=fits,
-            days=_days(ready.runs, exposure, past.since, inputs.until, points_of(fits, past), options),
+            days=days,
             several=renewed(ready.runs),
             measured=measured,
             known=known.result(),
@@ -86,26 +81,23 @@ def learn(
 
 
 def _fitted(
-    ready: Prepared, exposure: Exposure, options: Options, progress: Callable[[int, int], None]
-) -> list[Told]:
-    """Return the fits of all victims in order."""
-    runs = ready.runs
-    fits: list[Told] = []
-    for fit in in_turn(
-        lambda design: told(fit_victim(design, options.estimation)),
-        designs(runs, exposure, options.estimation.column_overlaps),
-        min(options.threads, len(runs.functions)) or 1,
-        _AHEAD,
-    ):
-        fits.append(fit)
-        progress(len(fits), len(runs.functions))
-    return fits
+    runs: Runs, exposure: Exposure, past: Past, until: int, options: Options, progress: Callable[[int, int], None]
+) -> tuple[list[Told], Days]:
+    """Return the fits of all victims in order, and the days of their *runs*, reduced; the last has no end."""
+    start, end = runs.start[runs.evidence], runs.end[runs.evidence]
+    cuts = np.array([*edges(end, past.since, until, options.most)[:-1], OPEN])
+    left = apart(runs.start, runs.end, cuts, firsts(start, end, cuts))
 
+    def counted() -> Iterator[Said]:
+        for done, each in enumerate(said(runs, exposure, cuts, left, past.points, options), 1):
+            progress(done, len(runs.functions))
+            yield each
 
-def _days(
-    runs: Runs, exposure: Exposure, since: int, until: int, points: Mapping[int, Linearisation], options: Options
-) -> Iterator[Step]:
-    """Yield the days of *runs* from *since* on, in order, reduced; the last has no end."""
-    cuts = pairwise(edges(runs.end[runs.evidence], since, until, options.most))
-    days = blocks(runs, [(first, last if last < until else OPEN) for first, last in cuts], points, options, exposure)
-    return (day.step for day in days)
+    fits, shares = list[Told](), list[Share]()
+    for own, share in shared(counted()):
+        fits += own
+        shares.append(share)
+    counts = np.bincount(placed(end, cuts), minlength=len(cuts) - 1)
+    days = Days(steps(counts, cuts, runs.kernels, shares), shares)
+    others = blocks(runs, [(int(cuts[day]), int(cuts[day + 1])) for day in left], points_of(fits, past), options)
+    return fits, days.beside({day: found.step for day, found in zip(left.tolist(), others, strict=True)})

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from featurestore.columnar import distinct
 from featurestore.exposure.kernels import Codes, Ints
-from featurestore.interference.blocks import Block, Linearisation, relabelled
+from featurestore.interference.blocks import Linearisation, relabelled
 from featurestore.runs import Runs
 from featurestore.states import Packed, State, Step, folded
 
@@ -22,11 +22,11 @@ _STILL_THERE = 0.98
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """*aged* states by victim, of so many *rows* of evidence, and the *points* that their victims had, under the
-    codes of the new run; *since*: later ends of runs are evidence of the new fit."""
+    """*aged* states in order of victims, of so many *rows* of evidence, and the *points* that these had, by the codes
+    of the new run; *since*: later ends of runs are evidence of the new fit."""
 
     since: int
-    aged: Mapping[int, Block] = field(default_factory=dict)
+    aged: Packed = field(default_factory=lambda: Packed([]))
     points: Mapping[int, Linearisation] = field(default_factory=dict)
     rows: float = 0.0
 

@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 Numbers = NDArray[np.uint32]
 
 #: Intervals shorter than this (microseconds) are widened to it: the resolution of an activation record.
-_SHORTEST = 1_000
+SHORTEST = 1_000
 #: What has no end takes so long, microseconds: sums of many such stay whole numbers.
 _YEAR = 31_536_000_000_000
 
@@ -96,8 +96,8 @@ class Met(NamedTuple):
 def events(function: Codes, start: Ints, end: Ints, functions: int) -> Events:
     """Return the events of the activations that `build` takes, whose times are microseconds here. Time O(n log n)."""
     end = np.maximum(start, end)
-    short = np.flatnonzero(end - start < _SHORTEST)
-    moment = np.concatenate([start, end, start[short] + _SHORTEST])
+    short = np.flatnonzero(end - start < SHORTEST)
+    moment = np.concatenate([start, end, start[short] + SHORTEST])
     order = np.argsort(moment)
     kind = order // max(len(start), 1)
     kind[kind > 1] = 2
@@ -152,8 +152,8 @@ def _sweep(
                 for k in range(width):
                     other = some[k] << one
                     waiting[k] = ran[other] * now + ran[other + one]
-            elif kind == 2 or length >= _SHORTEST:
-                length = max(length, _SHORTEST)
+            elif kind == 2 or length >= SHORTEST:
+                length = max(length, SHORTEST)
                 everywhere[r] = (whole * now + others - kept_everywhere[r]) / length
                 for k in range(width):
                     other = some[k] << one

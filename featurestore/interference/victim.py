@@ -3,7 +3,7 @@
 How an engine uses it, for the functions 0..F-1 of one cluster::
 
     designs = featurestore.designs.designs(runs, exposure, options.column_overlaps)  # with the cluster's concurrency
-    fits = [fit_victim(design, options) for design in designs]  # one per victim, any order, anywhere
+    fits = [fit_victim(design, options) for design, _ in designs]  # one per victim, any order, anywhere
     table = featurestore.interference.pairs.learn(fits, profiles, options)  # a decision.PairTable
 
 A `VictimDesign` holds only evidence: successful activations on a known node, no sequences or conductors. Their

@@ -29,7 +29,7 @@ def test_concurrencies_are_those_that_are_looked_up(runs, monkeypatch, values):
     monkeypatch.setattr(designs, "_VALUES_OF_RUN", 0)
     known = build(runs.function.astype(np.int64), runs.start / 1e6, runs.end / 1e6, len(runs.functions))
     told = 0
-    for each in designs.designs(runs, designs.expose(runs), LEAST):
+    for each, _ in designs.designs(runs, designs.expose(runs), LEAST):
         around = each.around
         everywhere = mean(known, np.array([known.functions]), each.start, each.end)[:, 0]
         np.testing.assert_allclose(around.everywhere, everywhere, atol=1e-6)

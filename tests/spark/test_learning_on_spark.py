@@ -22,7 +22,8 @@ from tests.spark.conftest import Cluster
 from tests.spark.power import Part, Power
 from tests.support.history import BEGIN, fill, history
 
-NOW = BEGIN + dt.timedelta(hours=36)
+HOUR = dt.timedelta(hours=1)
+NOW = BEGIN + 36 * HOUR
 #: Of f0 beside f1, as simulated.
 SLOWDOWN = 0.6
 #: What the nodes run.
@@ -36,6 +37,7 @@ def test_a_worker_that_is_killed_costs_a_task_and_both_engines_say_the_same(tmp_
     given = history(slowdown=SLOWDOWN, an_hour=60)
     at = given.nodes.column_names.index("kernel")
     given = replace(given, nodes=given.nodes.set_column(at, "kernel", pa.array(KERNELS)))
+    given = replace(given, activations=pa.concat_tables([_long(given.activations), given.activations]))
     local, spark = Store(here.store.path), Store(there.store.path)
     fill(local, given)
     export(local, tmp_path / "tables")
@@ -93,6 +95,7 @@ def test_a_worker_that_is_killed_costs_a_task_and_both_engines_say_the_same(tmp_
     steps = own.metrics["engine"]["steps"]
     assert set(steps) == {"attribution", "fit", "fold"}
     assert steps["attribution"]["parts"] == steps["fit"]["parts"] == 5
+    assert steps["fold"]["parts"] == 1  # the day that what ran for long before is no part of
     for step in steps.values():
         processes = {int(process.rpartition(":")[2]) for process in step["processes"]}
         assert processes
@@ -112,6 +115,13 @@ def test_a_worker_that_is_killed_costs_a_task_and_both_engines_say_the_same(tmp_
         np.testing.assert_allclose(found.current[victim].gram, block.gram, rtol=1e-7, atol=1e-6)
     learn.run(there, "c1", now=lambda: NOW, store=spark)  # goes on from that state, and finds nothing new
     assert spark.read(lambda con: models.saved(con, "c1")) == [own]
+
+
+def _long(activations: pa.Table) -> pa.Table:
+    """One run from an hour before all others into the second day: that is a block that is swept by itself."""
+    own = {"activation_id": "long", "function": "guest/f4", "node": "n0", "start": BEGIN - HOUR}
+    own |= {"end": BEGIN + 30 * HOUR, "duration_ms": 31 * 3.6e6, "timeout_ms": 48 * 3_600_000}
+    return pa.Table.from_pylist([{**activations.slice(0, 1).to_pylist()[0], **own}], activations.schema)
 
 
 def _settings(place: Path, name: str) -> Settings:

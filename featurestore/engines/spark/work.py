@@ -25,19 +25,19 @@ from featurestore import answers, details, node_kernels, profiles, unmeasured
 from featurestore.attribution.attribute import attribute
 from featurestore.chronological import by_start
 from featurestore.columnar import codes, distinct, floats, integers
-from featurestore.designs import designs, expose, pressed
+from featurestore.designs import expose, pressed
 from featurestore.engines.beginning import renewed
 from featurestore.engines.candidate import Options
 from featurestore.engines.folding import DAY, HOUR, block
 from featurestore.engines.spark.rows import bodies, joined, parcels, records, table
+from featurestore.engines.victims import said, shared
 from featurestore.exported import TABLES
 from featurestore.exposure.kernels import Floats, Ints
 from featurestore.exposure.sweep import OPEN, group
 from featurestore.held import set_aside
 from featurestore.interference.blocks import Linearisation
-from featurestore.interference.concurrency import Events
-from featurestore.interference.evidence import told
-from featurestore.interference.victim import fit_victim
+from featurestore.interference.concurrency import SHORTEST, Events
+from featurestore.interference.evidence import Told
 from featurestore.runs import read
 from featurestore.states import pack_blocks
 
@@ -185,23 +185,30 @@ def beside(table_: pa.Table, given: Given, chunks: Ints) -> pa.Table:
     return table((key, RUNS, body) for key, body in found)
 
 
-def fit(table_: pa.Table, given: Given, events: Callable[[], tuple[Events, Ints]]) -> pa.Table:
-    """Fit some victims, and compare their runs: the fits, tables and counts. *events* gives those of the whole
-    cluster, function by function, and where each function's begin."""
+def fit(
+    table_: pa.Table, given: Given, events: Callable[[], tuple[Events, Ints]], edges: Ints, left: Ints
+) -> pa.Table:
+    """Fit some victims, reduce their blocks between *edges* but those that are *left*, and compare their runs.
+
+    The fits, tables and counts, and the blocks of some victims at a time: their key is the first one's code times the
+    number of blocks, plus the block's. *events* gives those of the whole cluster, function by function, and where
+    each function's begin.
+    """
     [key] = set(table_["key"].to_pylist())
     runs, row, seen, exposure = joined(bodies(table_, RUNS), given.functions, given.nodes, given.node_types)
     assert exposure is not None
-    fitted = replace(runs, evidence=seen)
+    fitted = replace(runs, evidence=seen, kernels=node_kernels.read(given.specs, given.nodes))
     every, offsets = events()
-    estimation = given.options.estimation
+    among, options = (every, offsets[runs.function] + row), replace(given.options, threads=1)
+    fits, blocks = list[Told](), list[tuple[int, str, bytes]]()
     with threadpool_limits(1, "blas"):
-        evidence = designs(
-            fitted, exposure, estimation.column_overlaps, every=False, among=(every, offsets[runs.function] + row)
-        )
-        fits = [told(fit_victim(design, estimation)) for design in evidence]
+        for own, share in shared(said(fitted, exposure, edges, left, {}, options, False, among), _VICTIMS):
+            first = own[0].victim * (len(edges) - 1)
+            blocks += [(first + day, BLOCKS, part) for day, parts in share.items() for part in parts]
+            fits += own
         company, compared = answers.company(runs, exposure), details.compared(fitted, exposure, fits)
-    said = (fits, company, compared, len(exposure.values), here("fit", len(fits)))
-    return table([(key, TOLD, pickle.dumps(said))])
+    told = (fits, company, compared, len(exposure.values), here("fit", len(fits)))
+    return table([(key, TOLD, pickle.dumps(told)), *blocks])
 
 
 def fold(
@@ -210,7 +217,7 @@ def fold(
     edges: Ints,
     points: Mapping[int, Linearisation],
 ) -> pa.Table:
-    """Reduce one block of days of all victims: the step, and the blocks of some victims at a time."""
+    """Reduce one block of days of all victims by itself: the step, and the blocks of some victims at a time."""
     [key] = set(table_["key"].to_pylist())
     runs, _, fitted, _ = joined(bodies(table_, RUNS), given.functions, given.nodes, given.node_types)
     runs = replace(runs, evidence=fitted, kernels=node_kernels.read(given.specs, given.nodes))
@@ -236,7 +243,7 @@ def near(batches: Iterator[pa.RecordBatch], given: Given, edges: Ints, firsts: I
 def reached(start: Ints, end: Ints, edges: Ints, firsts: Ints) -> tuple[Ints, Ints]:
     """Return which of the runs from *start* to *end* [n] go to which block, see `near`."""
     before = np.minimum.accumulate(firsts[::-1])[::-1]
-    low = np.searchsorted(edges[1:], start, side="right")
+    low = np.searchsorted(edges[1:], start - SHORTEST, side="right")
     width = np.maximum(0, np.searchsorted(before, end, side="right") - low)
     row = np.repeat(np.arange(len(start)), width)
     block = np.arange(len(row)) - np.repeat(np.cumsum(width) - width, width) + low[row]
