@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar
 
 from benchmarks import histories
 from benchmarks.figures import Figure
@@ -110,8 +110,7 @@ def _learn(place: Path, count: int) -> tuple[Taken, float]:
 def _timed(work: Callable[P, R], name: str, taken: Taken) -> Callable[P, R]:
     def timed(*arguments: P.args, **named: P.kwargs) -> R:
         with _adding(name, taken):
-            found = work(*arguments, **named)
-        return cast(R, _waited(found, name, taken)) if isinstance(found, Iterator) else found
+            return work(*arguments, **named)
 
     return timed
 
@@ -127,16 +126,6 @@ def _longest(work: Callable[P, R], taken: Taken) -> Callable[P, R]:
             taken[_HELD] = (max(taken[_HELD][0], time.perf_counter() - clock), 0.0)
 
     return timed
-
-
-def _waited(given: Iterator[Any], name: str, taken: Taken) -> Iterator[Any]:
-    missing = object()
-    while True:
-        with _adding(name, taken):
-            each = next(given, missing)
-        if each is missing:
-            return
-        yield each
 
 
 @contextmanager
