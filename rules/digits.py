@@ -1,5 +1,7 @@
 """Numbers as people read them: as many digits as tell something, and no exponents."""
 
+from featurestore import explained
+
 
 def digits(value: float) -> str:
     """Return *value* in three digits, all of its whole ones where these are more: 0.0123, 28.9, 1,536."""
@@ -8,6 +10,4 @@ def digits(value: float) -> str:
 
 def percent(share: float) -> str:
     """Return *share* in whole percent, below one in tenths."""
-    if share < 0.0005:
-        return "less than 0.1%"
-    return f"{share:.0%}" if share >= 0.00995 else f"{share:.1%}"
+    return "less than 0.1%" if share < 0.0005 else explained.percent(round(share, 3 if share < 0.01 else 2))

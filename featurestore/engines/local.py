@@ -99,5 +99,8 @@ def _fitted(
         shares.append(share)
     counts = np.bincount(placed(end, cuts), minlength=len(cuts) - 1)
     days = Days(steps(counts, cuts, runs.kernels, shares), shares)
-    others = blocks(runs, [(int(cuts[day]), int(cuts[day + 1])) for day in left], points_of(fits, past), options)
-    return fits, days.beside({day: found.step for day, found in zip(left.tolist(), others, strict=True)})
+    if len(left):
+        asked = [(int(cuts[day]), int(cuts[day + 1])) for day in left]
+        others = blocks(runs, asked, points_of(fits, past), options)
+        days = days.beside({day: found.step for day, found in zip(left.tolist(), others, strict=True)})
+    return fits, days

@@ -58,7 +58,7 @@ def test_the_days_do_not_put_the_load_of_the_cluster_down_to_who_runs_beside(see
 
 
 def test_what_the_load_did_is_what_its_controls_did():
-    """In numbers that hold for runs of any day: the same as the columns of the fit times their coefficients."""
+    """In numbers that hold for runs of any day: by load and its root, each as wide as the other, less their means."""
     whole, _ = crowded(7)
     rows = np.arange(len(whole.execution))
     known = controls.build(whole, rows, np.ones(len(rows)), np.array([1]), Options())
@@ -66,8 +66,14 @@ def test_what_the_load_did_is_what_its_controls_did():
     own = [at for at, name in enumerate(known.name) if name == "load of the cluster"]
     assert len(own) == 2
     found = controls.crowded(known, controls.crowd(known, beta))
+    load = whole.around.everywhere
+    both = np.stack([load, 2 * np.sqrt(load.mean() * load)], axis=1) / np.std(load)
+    both -= both.mean(axis=0)
+    np.testing.assert_allclose(found, both @ beta[own], atol=1e-12)
+    # The columns of the fit are these in single precision.
     alone = np.where(np.isin(np.arange(len(beta)), own), beta, 0.0)
-    np.testing.assert_allclose(found, product(known.columns, alone), atol=1e-6)  # columns are in single precision
+    kept = both.astype(np.float32).astype(np.float64)
+    assert np.abs(product(known.columns, alone) - kept @ beta[own]).max() < 4 * np.abs(both).max() * 2.0**-24
     alone = controls.build(replace(whole, around=None), rows, np.ones(len(rows)), np.array([1]), Options())
     assert not controls.crowd(alone, beta[: len(alone.name)]).any()
     assert not controls.crowded(alone, np.ones(3)).any()
