@@ -53,15 +53,15 @@ def usage(
     )
 
 
-def nodes(con: DuckDBPyConnection, cluster: str, since: datetime, until: datetime = _EVER) -> pa.Table:
-    """Copy the specifications of nodes that were valid in [since, until): *valid_to* null is the current one."""
+def nodes(con: DuckDBPyConnection, cluster: str, since: datetime) -> pa.Table:
+    """Copy the specifications of nodes that were valid at *since* or later: *valid_to* null is the current one."""
     return arrow(
         con,
         """
         SELECT * EXCLUDE (cluster) FROM node_specs
-        WHERE cluster = ? AND valid_from < ? AND coalesce(valid_to, ?) > ? ORDER BY node, valid_from
+        WHERE cluster = ? AND coalesce(valid_to, ?) > ? ORDER BY node, valid_from
         """,
-        [cluster, until, _EVER, since],
+        [cluster, _EVER, since],
     )
 
 

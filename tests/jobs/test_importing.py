@@ -253,7 +253,7 @@ def node(name):
 )
 def test_nodes_in_every_written_form(bring, file, store, text):
     assert bring("nodes", file("nodes.yaml", text)).rows == 2
-    found = store.read(lambda con: queries.nodes(con, "c1", SINCE, UNTIL)).to_pylist()
+    found = store.read(lambda con: queries.nodes(con, "c1", SINCE)).to_pylist()
     assert [(row["node"], row["cpu_cores"], row["memory_bytes"]) for row in found] == [
         ("n1", 3.5, 7 * 2**30),
         ("n2", 3.5, 7 * 2**30),
@@ -264,14 +264,14 @@ def test_the_kernel_of_a_node_is_imported_where_it_is_said(bring, file, store):
     told, silent = json.loads(json.dumps(node("n1"))), node("n2")
     told["status"]["nodeInfo"] = {"kernelVersion": "6.8.0-41-generic"}
     bring("nodes", file("nodes.json", json.dumps({"kind": "List", "items": [told, silent]})))
-    found = store.read(lambda con: queries.nodes(con, "c1", SINCE, UNTIL)).to_pylist()
+    found = store.read(lambda con: queries.nodes(con, "c1", SINCE)).to_pylist()
     assert {row["node"]: row["kernel"] for row in found} == {"n1": "6.8.0-41-generic", "n2": None}
 
 
 def test_importing_one_node_does_not_take_the_others_away(bring, file, store):
     bring("nodes", file("a.json", json.dumps(node("n1"))))
     bring("nodes", file("b.json", json.dumps(node("n2"))))
-    found = store.read(lambda con: queries.nodes(con, "c1", SINCE, UNTIL)).to_pylist()
+    found = store.read(lambda con: queries.nodes(con, "c1", SINCE)).to_pylist()
     assert [(row["node"], row["valid_to"]) for row in found] == [("n1", None), ("n2", None)]
 
 
