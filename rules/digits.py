@@ -10,4 +10,6 @@ def digits(value: float) -> str:
 
 def percent(share: float) -> str:
     """Return *share* in whole percent, below one in tenths."""
-    return "less than 0.1%" if share < 0.0005 else explained.percent(round(share, 3 if share < 0.01 else 2))
+    if share < 0.0005:
+        return "less than 0.1%"
+    return explained.percent(round(100 * share, 1 if share < 0.01 else None) / 100)  # 49.5 is a half, 0.495 less

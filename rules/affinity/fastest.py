@@ -267,8 +267,8 @@ def _measures(
     """Yield the times that were *found*, of the predicted ones with those without company that they rest on."""
     for kind in sorted({each for _, each in found}):
         notes = [
-            _above(now, before if before == before else usual)
-            for (now, _), (before, _) in zip(found, base, strict=True)
+            _above(now, before if before == before else usual) if each == _PREDICTED and now == now else ""
+            for (now, each), (before, _) in zip(found, base, strict=True)
         ]
         yield Measure(
             _SAID[kind],

@@ -17,7 +17,15 @@ def test_three_digits_tell_and_whole_numbers_stay_whole(value, said):
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(0.0, "less than 0.1%"), (0.0005, "0.1%"), (0.004, "0.4%"), (0.0099, "1%"), (0.01, "1%"), (5.426, "543%")],
+    [
+        (0.0, "less than 0.1%"),
+        (0.0005, "0.1%"),
+        (0.004, "0.4%"),
+        (0.0099, "1%"),
+        (0.01, "1%"),
+        (0.495, "50%"),
+        (5.426, "543%"),
+    ],
 )
 def test_below_one_percent_tenths_tell(share, said):
     assert percent(share) == said
