@@ -26,6 +26,7 @@ _RFC3339 = r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:?\d
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 #: Years 1 to 9999, in milliseconds since the epoch.
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
+_A_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class Given:
         """Raise `BadInput` for the first of the *bad* rows, if there is one."""
         where = np.flatnonzero(bad)
         if len(where):
-            value = self.table[column][int(where[0])].as_py() if column in self.table.column_names else None
-            shown = "" if value is None else f" {str(value)[:60]!r}"
+            value = _shown(self.table[column][int(where[0])]) if column in self.table.column_names else None
+            shown = "" if value is None else f" {value[:60]!r}"
             raise BadInput(f"{self.file}, {self.row} {self.first + int(where[0])}: {column}{shown}: {why}")
 
     def column(self, name: str) -> pa.ChunkedArray | None:
@@ -53,7 +54,12 @@ class Given:
         if pa.types.is_dictionary(found.type):
             found = found.cast(found.type.value_type)
         if _textual(found.type):
-            found = pc.utf8_trim_whitespace(found.cast(pa.string()))
+            found = found.cast(pa.string())
+            try:
+                found.validate(full=True)
+            except pa.ArrowInvalid:
+                raise BadInput(f"{self.file}: column {name}: holds bytes that are no UTF-8") from None
+            found = pc.utf8_trim_whitespace(found)
             found = pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
         return found if found.null_count < len(found) else None
 
@@ -141,7 +147,7 @@ def _csv(file: Path) -> pa.Table:
     if empty:
         return pa.table({name: pa.array([], pa.string()) for name in names})
     return pa.csv.read_csv(
-        file,
+        pa.OSFile(str(file)),  # a name alone would be taken for what it ends with, such as .gz
         read_options=pa.csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False),
         parse_options=pa.csv.ParseOptions(newlines_in_values=True),
         convert_options=pa.csv.ConvertOptions(
@@ -156,7 +162,16 @@ def _unknown(given: Given, schema: pa.Schema) -> tuple[str, ...]:
 
 def _text(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
     column = given.column(name)
-    return pa.nulls(given.table.num_rows, pa.string()) if column is None else column.cast(pa.string())
+    return pa.nulls(given.table.num_rows, pa.string()) if column is None else _cast(given, name, column, pa.string())
+
+
+def _cast(given: Given, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return *column* as *kind*, a number as the nearest there is; refuse lists, bytes that are no text and such."""
+    text = pa.types.is_string(kind)
+    try:
+        return column.cast(kind, safe=text)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise BadInput(f"{given.file}: column {name}: {column.type} is no {'text' if text else 'number'}") from None
 
 
 def _number(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
@@ -165,20 +180,17 @@ def _number(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
         return pa.nulls(given.table.num_rows, pa.float64())
     if _textual(column.type):
         given.fail(name, ~_array(pc.match_substring_regex(column, _NUMBER), True), "is no number")
-    try:
-        found = column.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise BadInput(f"{given.file}: column {name}: {column.type} is no number") from None
+    found = _cast(given, name, column, pa.float64())
     given.fail(name, ~_array(pc.is_finite(found), True), "is not finite")
     return found
 
 
 def _whole(kind: pa.DataType) -> Callable[[Given, str], pa.ChunkedArray | pa.Array]:
-    largest = 2 ** (kind.bit_width - 1) - 1
+    beyond = float(2 ** (kind.bit_width - 1))
 
     def convert(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
         found = _number(given, name)
-        outside = pc.or_(pc.not_equal(found, pc.round(found)), pc.greater(pc.abs(found), float(largest)))
+        outside = pc.or_(pc.not_equal(found, pc.round(found)), pc.greater_equal(pc.abs(found), beyond))
         given.fail(name, _array(outside, False), "is no whole number in range")
         return found.cast(kind)
 
@@ -191,7 +203,7 @@ def _truth(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
         return pa.nulls(given.table.num_rows, pa.bool_())
     if pa.types.is_boolean(column.type):
         return column
-    text = pc.utf8_lower(column.cast(pa.string()))
+    text = pc.utf8_lower(_cast(given, name, column, pa.string()))
     true, false = pa.array(["true", "1"]), pa.array(["false", "0"])
     given.fail(name, _array(pc.invert(pc.is_in(text, pc.unique(pa.concat_arrays([true, false])))), False)
                & ~_nulls(text), "is neither true nor false")  # fmt: skip
@@ -204,6 +216,7 @@ def _time(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
     if column is None:
         return pa.nulls(given.table.num_rows, _TIME)
     if pa.types.is_timestamp(column.type):
+        _within(given, name, column)
         local = column if column.type.tz else column.cast(pa.timestamp(column.type.unit, tz="UTC"))
         return local.cast(_TIME, safe=False)
     if not _textual(column.type):
@@ -220,7 +233,19 @@ def _time(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
         parsed = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
         given.fail(name, written & parsed.isna().to_numpy(), "is no time")
         found = pc.coalesce(found, pa.array(parsed.dt.as_unit("us"), _TIME))
+        _within(given, name, found)
     return found
+
+
+def _within(given: Given, name: str, times: pa.ChunkedArray | pa.Array) -> None:
+    """Refuse timestamps that a datetime does not hold; those in nanoseconds all are within its years."""
+    if times.type.unit == "ns":
+        return
+    second, counted = _A_SECOND[times.type.unit], times.cast(pa.int64())
+    outside = pc.or_(
+        pc.less(counted, _FIRST * second // 1000), pc.greater_equal(counted, (_LAST + 1) * second // 1000)
+    )
+    given.fail(name, _array(outside, False), "is outside the years 1 to 9999")
 
 
 def _from_epoch(given: Given, name: str, milliseconds: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
@@ -242,6 +267,17 @@ _CONVERT: Mapping[str, Callable[[Given, str], pa.ChunkedArray | pa.Array]] = {
 
 def _textual(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+
+
+def _shown(value: pa.Scalar) -> str | None:
+    """Return what stands in a file, a time in UTC: its zone may be unknown here, or the time be none in Python."""
+    if pa.types.is_timestamp(value.type):
+        value = value.cast(pa.timestamp(value.type.unit, tz="UTC"))
+    try:
+        found = value.as_py()
+    except (OverflowError, ValueError):
+        found = value.value
+    return None if found is None else str(found)
 
 
 def _nulls(column: pa.ChunkedArray | pa.Array) -> Bools:

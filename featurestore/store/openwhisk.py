@@ -14,6 +14,7 @@ What the records hold, and habits of the original that the columns get right:
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ SELECT * FROM read_json(?, columns = {
     response: 'STRUCT(statusCode INTEGER, status VARCHAR, success BOOLEAN, result STRUCT(error JSON))',
     annotations: 'STRUCT("key" VARCHAR, "value" VARCHAR)[]',
     node: 'VARCHAR', pod: 'VARCHAR', node_type: 'VARCHAR'
-}, format = ?, maximum_object_size = ?, ignore_errors = true)
+}, format = ?, maximum_object_size = ?, ignore_errors = true, hive_partitioning = false, compression = 'none')
 """
 
 # Years 1 to 9999 are what a datetime holds.
@@ -65,7 +66,8 @@ WITH listed AS (
 )
 SELECT activationId AS activation_id, coalesce(path, namespace || '/' || name) AS function, version, kind,
     CASE WHEN "start" BETWEEN -62135596800000 AND 253402300799999 THEN "start" * 1000 END AS start_us,
-    CASE WHEN endless THEN NULL WHEN "end" <= 253402300799999 THEN "end" * 1000 ELSE -9e18::BIGINT END AS end_us,
+    CASE WHEN endless THEN NULL WHEN "end" BETWEEN -62135596800000 AND 253402300799999 THEN "end" * 1000
+        ELSE -9e18::BIGINT END AS end_us,
     CASE WHEN NOT endless OR duration > 0 THEN duration END AS duration_ms,
     TRY_CAST(init AS DOUBLE) AS init_ms, TRY_CAST(wait AS DOUBLE) AS wait_ms,
     CASE
@@ -89,7 +91,12 @@ SELECT activation_id, function, version, kind, epoch_us("start") AS start_us, ep
 FROM given
 """
 
+# No limit is longer than the years that there are, and none is no time at all.
 _JUDGED = """
+WITH facts AS (
+    SELECT * REPLACE (CASE WHEN timeout_ms BETWEEN 1 AND 315537897600000 THEN timeout_ms END AS timeout_ms)
+    FROM told
+)
 SELECT activation_id, function, coalesce(version, '') AS version, coalesce(kind, '') AS kind,
     make_timestamptz(start_us) AS "start",
     CASE WHEN end_us >= start_us AND (
@@ -112,7 +119,7 @@ FROM facts
 
 
 def _staged(records: str) -> str:
-    return f"WITH records AS ({records}), facts AS ({_FACTS}) {_JUDGED}"
+    return f"WITH records AS ({records}), told AS ({_FACTS}) SELECT * FROM ({_JUDGED})"
 
 
 def stage_files(con: DuckDBPyConnection, files: Sequence[Path]) -> None:
@@ -125,13 +132,13 @@ def stage_files(con: DuckDBPyConnection, files: Sequence[Path]) -> None:
     create = f"CREATE OR REPLACE TEMP TABLE staged AS {_staged(_RECORDS)}"
     try:
         form = "newline_delimited" if all(map(_a_record_a_line, files)) else "array"
-        con.execute(create, [[str(file) for file in files], form, _OBJECT])
+        con.execute(create, [[_literal(file) for file in files], form, _OBJECT])
     except duckdb.InvalidInputException:
         # One text the reader cannot take, such as half a surrogate, must cost only its own record.
         with tempfile.TemporaryDirectory() as aside:
             lines = Path(aside) / "records.json"
             refused, longest = _salvage(con, files, lines)
-            con.execute(create, [[str(lines)], "newline_delimited", max(_OBJECT, longest)])
+            con.execute(create, [[_literal(lines)], "newline_delimited", max(_OBJECT, longest)])
         if refused:
             con.execute(
                 "INSERT INTO staged (verdict, composite) SELECT 'no JSON that can be kept', false FROM range(?)",
@@ -142,8 +149,13 @@ def stage_files(con: DuckDBPyConnection, files: Sequence[Path]) -> None:
 def stage_rows(con: DuckDBPyConnection, rows: pa.Table) -> None:
     """Take *rows* (`pipeline.columns.ACTIVATIONS`) into ``staged`` as `stage_files` does."""
     con.register("given", rows)
-    con.execute(f"CREATE OR REPLACE TEMP TABLE staged AS WITH facts AS ({_GIVEN}) {_JUDGED}")
+    con.execute(f"CREATE OR REPLACE TEMP TABLE staged AS WITH told AS ({_GIVEN}) SELECT * FROM ({_JUDGED})")
     con.unregister("given")
+
+
+def _literal(file: Path) -> str:
+    """Return the name of *file* as the reader takes it, which would look for others by some signs in it."""
+    return re.sub(r"[*?[]", r"[\g<0>]", str(file))
 
 
 def _a_record_a_line(file: Path) -> bool:
