@@ -141,6 +141,6 @@ def moment(option: str, given: str | None) -> datetime | None:
         return None
     try:
         at = datetime.fromisoformat(given)
-    except ValueError:
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):  # the year 0 or 10000 in UTC
         raise BadInput(f"{option}: {given!r} is no RFC 3339 time, such as 2026-05-01T12:00:00Z") from None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

@@ -82,6 +82,7 @@ def test_csv_and_a_window_of_ones_own(home: Path, capsys: pytest.CaptureFixture[
         (("--policy", "informed"), "--policy: 'informed' needs the true slowdowns (--truth FILE)"),
         (("--policy", "oracle"), "--policy: 'oracle' needs the true slowdowns (--truth FILE)"),
         (("--since", "yesterday"), "--since: 'yesterday' is no RFC 3339 time"),
+        (("--since", "0001-01-01T00:00:00+01:00"), "--since: '0001-01-01T00:00:00+01:00' is no RFC 3339 time"),
         (("--split", "2027-01-01T00:00:00Z"), "--split: 2027-01-01 00:00 UTC is not within the window"),
         (("--cluster", "other"), "--cluster: no cluster 'other'; name one of hand"),
         (("--truth", "runs.csv"), "no column victim"),
