@@ -1,4 +1,4 @@
-"""The turns of `featurestore.interference.regression`, compiled as a whole: many small steps without the interpreter.
+"""The turns of `featurestore.interference.regression`, compiled: many small steps without the interpreter.
 
 Victims are fitted side by side: nothing here holds the interpreter's lock.
 """
@@ -85,10 +85,11 @@ class Settled(NamedTuple):
     squares: Floats
 
 
-@compiled
 def settled(given: Given, columns: int, limits: Limits) -> Settled:
     """Take Gauss-Newton steps until all are small, from where no neighbour matters; *columns* is the number of
-    aggressors. Of many rows some are fitted first: from there all of them take few steps."""
+    aggressors. Of many rows some are fitted first: from there all of them take few steps.
+
+    Not compiled itself: what is compiled would be so again within it, which took a third of the first use's time."""
     n = len(given.y)
     variance = given.sd**2
     every = max(n // SOME_ROWS, 1)
