@@ -81,7 +81,7 @@ def plan(
     use_settled = min(span.until, span.until if series is None else series) - margin
     known = [time(newest.metrics[USE_SETTLED])] if newest is not None and USE_SETTLED in newest.metrics else []
     if known and newest is not None and (touched := use.touched(con, cluster, newest.created - overlap)) is not None:
-        known.append(touched)
+        known.append(max(touched, windows.FIRST))
     if span.until - span.since < settings.learn.window:  # it holds more than is learned from together
         known = [max(each, span.since) for each in known]
     came = min([span.until, *(mark for mark in (series, queries.oldest(con, cluster, "activations")) if mark)])

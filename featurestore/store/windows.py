@@ -26,6 +26,9 @@ PART = 250_000
 
 _Read = Callable[[DuckDBPyConnection, str, Window], pa.Table]
 
+#: No history is older: a window before it, of a century at most, is still within the years that a datetime holds.
+FIRST = datetime(200, 1, 1, tzinfo=UTC)
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES: Mapping[str, str] = {"activations": '"start"', "usage": '"at"'}
 
@@ -41,10 +44,11 @@ _USED = (
 def newest(con: DuckDBPyConnection, cluster: str, now: datetime) -> datetime | None:
     """Return the newest start up to *now* of an activation of *cluster*, or None where there is none.
 
-    A record of a clock that is years ahead must not hide a history that ended long ago.
+    A record of a clock that is years ahead must not hide a history that ended long ago; one that is centuries behind
+    is of no history, as nothing could be told of the time before it.
     """
-    told = 'SELECT max("start") FROM activations WHERE cluster = ? AND "start" <= ?'
-    row = con.execute(told, [cluster, now]).fetchone()
+    told = 'SELECT max("start") FROM activations WHERE cluster = ? AND "start" >= ? AND "start" <= ?'
+    row = con.execute(told, [cluster, FIRST, now]).fetchone()
     return row[0].astimezone(UTC) if row is not None and row[0] is not None else None
 
 

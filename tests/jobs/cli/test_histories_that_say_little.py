@@ -232,6 +232,27 @@ def test_a_window_without_a_run_is_said(home: Path, capsys: pytest.CaptureFixtur
     assert _all(capsys, "interference") == []
 
 
+def test_a_clock_that_is_centuries_behind_is_of_no_history(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What ran in the year 1 would have a window that begins before the calendar."""
+    rows = [row | {"start": -62_135_596_800_000, "end": -62_135_596_799_000} for row in _history(runs=2)]
+    _run(capsys, "import", "activations", _written(rows, home / "runs.csv"), "--cluster", "c")
+    _, err = _run(capsys, "learn")
+    assert err == "colocate: c: no activations in the window: nothing is known\n"
+    assert _all(capsys, "interference") == []
+
+
+def test_one_run_centuries_ago_keeps_no_increment_from_the_others(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The use of a run that came since the last model is told with the next one, however long ago it ran."""
+    old = _history(functions=1, runs=1)[0] | {"start": -62_135_596_800_000, "end": -62_135_596_799_000}
+    rows = [*_history(runs=2), old | {"activation_id": "old"}]
+    _run(capsys, "import", "activations", _written(rows, home / "runs.csv"), "--cluster", "c")
+    _run(capsys, "learn")
+    _, err = _run(capsys, "learn")
+    assert "c: nothing new since model 1 was learned" in err
+
+
 @pytest.mark.parametrize("value", ["NaN", "inf", "-1", "1e999"])
 def test_profiles_that_are_no_amounts_name_their_line(
     value: str, home: Path, capsys: pytest.CaptureFixture[str]
