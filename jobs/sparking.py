@@ -8,6 +8,7 @@ from typing import Any
 from featurestore.engines.spark import learn as engine
 from featurestore.engines.spark.session import session
 from featurestore.engines.spark.window import Asked
+from featurestore.store import windows
 from featurestore.store.duck import Store
 from jobs import learn, planning
 from jobs.config import Settings
@@ -58,6 +59,7 @@ def run_in(
         window=round(settings.learn.window.total_seconds() * 1e6),
         until=micros(started),
         lag=micros(plan.span.until) - micros(plan.settled),
+        first=micros(windows.FIRST),
     )
 
     def told(step: str) -> None:

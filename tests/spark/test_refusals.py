@@ -10,7 +10,7 @@ import pytest
 from featurestore.engines.spark.session import session
 from featurestore.store.duck import Store
 from jobs.cli import main
-from jobs.cli.common import BAD
+from jobs.cli.common import BAD, DONE
 from jobs.exporting.parquet import export
 from pipeline.errors import Permanent
 from tests.support.history import fill, history
@@ -61,6 +61,15 @@ def test_tables_that_are_not_there(home: Path, capsys: pytest.CaptureFixture[str
     assert learned(home, "local[1]", home / "elsewhere") == BAD
     assert f"{home}/elsewhere: no activations of cluster 'c1'" in capsys.readouterr().err.splitlines()[-1]
     assert not (home / "snapshot").exists()
+
+
+def test_a_clock_that_is_ahead_hides_no_history(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "ahead.csv").write_text("activation_id,function,start,end\nz,f,4070908800000,4070908801000\n")
+    told = ["import", "activations", str(home / "ahead.csv"), "--cluster", "c1"]
+    assert main(["--config", str(home / "colocate.toml"), *told]) == DONE
+    export(Store(home / "history.duckdb"), home / "tables")
+    assert learned(home, "local[1]", home / "tables") == DONE
+    assert (home / "snapshot").exists()
 
 
 def test_an_object_store_that_spark_has_no_connector_for(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,13 +28,15 @@ _FINE = 64
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Which *cluster* of the export at *place* is learned from: the last *window* (microseconds) up to *until*, None:
-    up to its newest activation. Days that end *lag* before that are folded for good."""
+    up to its newest activation. Days that end *lag* before that are folded for good. What started before *first* is
+    of a clock that was centuries behind."""
 
     place: str
     cluster: str
     window: int
     until: int | None
     lag: int
+    first: int
 
 
 def groups(runs: int, each: int, cores: int) -> int:
@@ -106,10 +108,13 @@ def given_of(
 def _until(export: Export, asked: Asked) -> int:
     """Return where the window ends: as *asked*, or after the newest activation where that is older than the window.
 
-    Newest is sought among the last days first, which is a part of the export.
+    Newest is sought among the last days first, which is a part of the export. What started later than asked is of a
+    clock that is ahead, and must not hide a history that ended long ago.
     """
+    told = f"start >= timestamp_micros({asked.first})"
+    told += "" if asked.until is None else f" AND start <= timestamp_micros({asked.until})"
     for days in [None] if asked.until is None else [_day(asked.until - DAY), None]:
-        [newest] = export.table("activations", days).selectExpr("unix_micros(max(start))").first()
+        [newest] = export.table("activations", days).filter(told).selectExpr("unix_micros(max(start))").first()
         if newest is not None:
             break
     if newest is None:
