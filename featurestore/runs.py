@@ -98,7 +98,8 @@ def read(
         node_type[untold] = _type_at(node[untold], start[untold], specs, places, kinds)
     versions, version = _versions(activations, _cpu_limit(function, start, placements, names))
     evidence = known_end & (node >= 0) & np.isin(_method(attributed), CERTAIN)
-    evidence &= (integers(activations["status_code"], -1) == 0) & (end - start <= _LONGEST)
+    execution = _execution(activations, start, end, initialisation)
+    evidence &= (integers(activations["status_code"], -1) == 0) & (end - start <= _LONGEST) & ~np.isnan(execution)
     return Runs(
         names,
         places,
@@ -111,7 +112,7 @@ def read(
         codes(attributed["pod"], pods),
         start,
         _until(activations, start, end, horizon),
-        _execution(activations, start, end, initialisation),
+        execution,
         initialisation > 0,
         version,
         evidence,
@@ -124,12 +125,14 @@ def _method(attributed: pa.Table) -> Codes:
 
 
 def _execution(activations: pa.Table, start: Ints, end: Ints, initialisation: Floats) -> Floats:
-    """Return how long each run (n,) took without its *initialisation* (ms), seconds, NaN where it is not known."""
+    """Return how long each run (n,) took without its *initialisation* (ms), seconds, NaN where it is not known or the
+    initialisation is said to have taken longer."""
     found = floats(activations["duration_ms"])
     untold = np.flatnonzero(~np.isfinite(found))
     found[untold] = np.where(end[untold] != OPEN, (end[untold] - start[untold]) / 1000, np.nan)
     found -= initialisation
     found /= 1000
+    found[found < 0] = np.nan
     return found
 
 

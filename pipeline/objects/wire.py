@@ -208,10 +208,16 @@ def reason(error: Exception) -> str:
 
 
 def utc(moment: datetime | None) -> datetime | None:
-    """The moment in UTC; YAML readers drop the zone of ``Z`` times, the API has no others."""
+    """The moment in UTC; YAML readers drop the zone of ``Z`` times, the API has no others.
+
+    At the ends of the calendar, where there may be no such moment, the zone is not counted.
+    """
     if moment is None:
         return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except OverflowError:
+        return moment.replace(tzinfo=UTC)
 
 
 def amounts(field: str, given: Amounts) -> dict[str, float]:

@@ -53,8 +53,9 @@ ROWS = [
     ("g", 40, 45, 5000.0, None, 0, 128, 60_000, "0.0.10", None),  # before the first specification of its node
     ("g", 41, 45, 4000.0, None, 0, 128, 60_000, "0.0.10", None),  # nowhere
     ("g", 42, 42 + 90_000, 9e7, None, 0, 128, 60_000, "0.0.10", None),  # longer than a day
+    ("g", 60, 61, 1000.0, 1000.5, 0, 128, 60_000, "0.0.10", None),  # began longer than it ran
 ]
-NODES = ["n1", "n1", "n1", "n2", "n1", "n2", None, "n1"]
+NODES = ["n1", "n1", "n1", "n2", "n1", "n2", None, "n1", "n1"]
 
 
 def read(limits=()):
@@ -78,22 +79,22 @@ def read(limits=()):
 def test_each_column_is_what_the_record_says():
     found = read()
     assert found.functions.to_pylist() == ["f", "g"]
-    assert found.function.tolist() == [0, 1, 0, 0, 1, 1, 1, 1]
+    assert found.function.tolist() == [0, 1, 0, 0, 1, 1, 1, 1, 1]
     kinds = [None, *found.node_types.to_pylist()]
     assert [kinds[kind + 1] for kind in found.node_type] == [
-        *("small", "large", "large", "small", "other", "small", None, "small")
+        *("small", "large", "large", "small", "other", "small", None, "small", "small")
     ]
     assert found.start.tolist() == [micros(row[1]) for row in ROWS]
-    ends = [micros(value) for value in (20, 121, 190, 7200, 30, 45, 45, 90_042)]
+    ends = [micros(value) for value in (20, 121, 190, 7200, 30, 45, 45, 90_042, 61)]
     assert found.end.tolist() == ends
-    np.testing.assert_array_equal(found.execution, [8.5, 1.0, np.nan, np.nan, 0.005, 5.0, 4.0, 9e4])
-    assert found.cold.tolist() == [True, *[False] * 7]
-    assert found.evidence.tolist() == [True, True, False, False, False, True, False, False]
+    np.testing.assert_array_equal(found.execution, [8.5, 1.0, np.nan, np.nan, 0.005, 5.0, 4.0, 9e4, np.nan])
+    assert found.cold.tolist() == [True, *[False] * 7, True]
+    assert found.evidence.tolist() == [True, True, False, False, False, True, False, False, False]
 
 
 @pytest.mark.parametrize(
     ("limits", "milli"),
-    [((), [0] * 8), ([("f", 0, 0.5), ("f", 125, 2.0), ("g", 0, None)], [500, 0, 2000, 2000, *[0] * 4])],
+    [((), [0] * 9), ([("f", 0, 0.5), ("f", 125, 2.0), ("g", 0, None)], [500, 0, 2000, 2000, *[0] * 5])],
 )
 def test_versions_are_told_with_their_limits(limits, milli):
     found = read(limits)

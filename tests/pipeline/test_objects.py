@@ -135,6 +135,10 @@ class TestPod:
         assert pod.started is not None
         assert pod.started.tzinfo is UTC
 
+    def test_a_time_that_its_zone_takes_out_of_the_calendar_is_one_all_the_same(self) -> None:
+        pod = objects.pod_of({"metadata": {"name": "p", "creationTimestamp": "0001-01-01T00:00:00+01:00"}})
+        assert pod.created == datetime(1, 1, 1, tzinfo=UTC)
+
     def test_raw_and_mapping_give_the_same(self) -> None:
         given = a_pod("p", "n1")
         assert objects.pod(msgspec.json.encode(given)) == objects.pod_of(given)
