@@ -94,7 +94,7 @@ def _pass(
 
     while (next_part := held.read(following)) is not None:
         _once(held, settings, cluster, now, False, progress, next_part)
-        memory.release()
+        memory.release(cycles=True)
         passing.age(held, cluster, settings, planning.options(settings).memory)
         known = held.read(lambda con: states.head(con, cluster))
         # Blocks are cut by evidence, of which there is less than was counted: one may end an hour later.
