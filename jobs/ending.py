@@ -2,8 +2,11 @@
 
 import contextlib
 import faulthandler
+import os
 import queue
 import signal
+import sys
+import threading
 from collections.abc import Callable
 
 #: How long closing may take in seconds; Kubernetes kills a container 30 s after it asked.
@@ -29,6 +32,21 @@ def on_signals(stop: Callable[[], None], limit: float = LIMIT) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, asked)
+
+
+def orderly(work: Callable[[], int]) -> int:
+    """Return the exit code that *work* returns; where it left threads behind, end the process with it.
+
+    A thread that is inside of DuckDB or Arrow when the interpreter is taken down aborts the process: what was not
+    waited for any longer must not make an end in order one that is not.
+    """
+    before = set(threading.enumerate())
+    code = work()
+    if set(threading.enumerate()) - before:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 class Ending:

@@ -21,10 +21,11 @@ def serve(
     ] = True,
 ) -> None:
     """Serve the admission webhook, the API and the metrics; collect and learn on a schedule."""
+    from jobs.ending import orderly
     from jobs.supervisor.main import serve as run
 
-    root = context.find_root().obj
-    raise typer.Exit(run(settings(context), root if isinstance(root, Path) else None, schedule=schedule))
+    given, root = settings(context), context.find_root().obj
+    raise typer.Exit(orderly(lambda: run(given, root if isinstance(root, Path) else None, schedule=schedule)))
 
 
 def demo(
@@ -41,5 +42,9 @@ def demo(
 ) -> None:
     """Run the whole pipeline on the recorded cluster; ends with a recommendation and its reasons."""
     from jobs.demo.run import demo as run
+    from jobs.ending import orderly
 
-    raise typer.Exit(run(directory=directory, serve=serve, port=port, swap=swap))
+    def shown() -> int:
+        return run(directory=directory, serve=serve, port=port, swap=swap)
+
+    raise typer.Exit(orderly(shown) if serve else shown())

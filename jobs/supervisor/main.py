@@ -8,7 +8,8 @@ it ends. As a replica (`replica.writer`) it has no history of its own: it fetche
 import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def serve(settings: Settings, config_path: Path | None, *, schedule: bool) -> in
     jobs = plan(settings, config_path) if schedule else []
     with (
         listening.bind(settings.serve) as sock,
-        tempfile.TemporaryDirectory(prefix=f"colocate-serve-{os.getpid()}-") as name,
+        # What is still being written into it must not make the end an error.
+        tempfile.TemporaryDirectory(prefix=f"colocate-serve-{os.getpid()}-", ignore_cleanup_errors=True) as name,
     ):
         return _Supervisor(settings, config_path, jobs, sock.fileno(), Path(name)).run(sock.getsockname())
 
@@ -104,18 +106,26 @@ class _Supervisor:
                 code = servers.look()
         finally:
             _log.info("shutting down")
-            self._followed.close()
-            if self._regions is not None:
-                self._regions.close()
-            if self._watches is not None:
-                self._watches.close()
-            if self._clockwork is not None:
-                self._clockwork.stop()
-            servers.stop()
-            self._flusher.close(timeout=_LAST_FLUSH)
+            self._close(servers)
             if self._unwritten is not None:
                 os.close(self._unwritten)
         return code or 0
+
+    def _close(self, servers: Servers) -> None:
+        """End all parts side by side, since each may take seconds of the time that ending has (`ending.LIMIT`); then
+        write what they decided last."""
+        parts: list[Callable[[], None]] = [self._followed.close, servers.stop]
+        if self._regions is not None:
+            parts.append(self._regions.close)
+        if self._watches is not None:
+            parts.append(self._watches.close)
+        if self._clockwork is not None:
+            parts.append(self._clockwork.stop)
+        with ThreadPoolExecutor(len(parts)) as beside:
+            ending = [beside.submit(part) for part in parts]
+        self._flusher.close(timeout=_LAST_FLUSH)
+        for each in ending:
+            each.result()
 
     def _start_server(self, slot: int) -> children.Process:
         config = ("--config", str(self._config_path)) if self._config_path is not None else ()

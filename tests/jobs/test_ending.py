@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from jobs.ending import Ending
+from jobs.ending import Ending, orderly
 
 
 def test_a_wait_ends_soon_after_it_was_set_and_says_so() -> None:
@@ -75,6 +75,34 @@ def test_an_end_that_hangs_is_over_at_its_limit_however_often_it_is_asked_for_an
 def test_an_end_without_a_standard_error_is_an_end_all_the_same() -> None:
     found = ended(before="sys.stderr.close(); sys.stderr = None", after="print('over')")
     assert (found.returncode, found.stdout) == (0, "over\n")
+
+
+def test_threads_that_are_left_within_duckdb_do_not_abort_an_end_in_order() -> None:
+    script = """
+import threading, time
+import duckdb
+from jobs.ending import orderly
+
+def work():
+    con = duckdb.connect()
+    while True:
+        con.sql("SELECT * FROM range(1000)").to_arrow_table()
+
+def left():
+    for _ in range(6):
+        threading.Thread(target=work, daemon=True).start()
+    time.sleep(0.3)
+    print("done")
+    return 3
+
+raise SystemExit(orderly(left))
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (3, "done\n", "")
+
+
+def test_who_leaves_no_threads_returns() -> None:
+    assert orderly(lambda: 3) == 3
 
 
 def _blocks(kind: Callable[[], Ending]) -> bool:
