@@ -12,4 +12,4 @@ def percent(share: float) -> str:
     """Return *share* in whole percent, below one in tenths."""
     if share < 0.0005:
         return "less than 0.1%"
-    return explained.percent(round(100 * share, 1 if share < 0.01 else None) / 100)  # 49.5 is a half, 0.495 less
+    return explained.percent(round(100 * share, 1 if share < 0.01 else 0) / 100)  # 49.5 is a half, 0.495 less

@@ -25,6 +25,8 @@ def test_three_digits_tell_and_whole_numbers_stay_whole(value, said):
         (0.01, "1%"),
         (0.495, "50%"),
         (5.426, "543%"),
+        (float("nan"), "nan%"),  # never an exception while a pod waits
+        (float("inf"), "inf%"),
     ],
 )
 def test_below_one_percent_tenths_tell(share, said):
