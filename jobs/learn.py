@@ -180,7 +180,7 @@ def _begun(con: DuckDBPyConnection, cluster: str, plan: Plan) -> windows.Copied:
 
 def _inputs(held: Store, cluster: str, plan: Plan, begun: windows.Copied) -> Inputs:
     tables = windows.rest(held, cluster, begun)
-    memory.release()  # what DuckDB needed to look through a long history
+    memory.release(cycles=bool(plan.reason))  # what DuckDB needed to look through a long history, or an increment
     return Inputs(**tables, since=micros(plan.since), until=micros(plan.span.until), settled=micros(plan.settled))
 
 

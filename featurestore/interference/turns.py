@@ -89,7 +89,7 @@ def settled(given: Given, columns: int, limits: Limits) -> Settled:
     """Take Gauss-Newton steps until all are small, from where no neighbour matters; *columns* is the number of
     aggressors. Of many rows some are fitted first: from there all of them take few steps.
 
-    Not compiled itself: what is compiled would be so again within it, which took a third of the first use's time."""
+    Not compiled itself: what is compiled would be so again within it, a quarter of the first use's time."""
     n = len(given.y)
     variance = given.sd**2
     every = max(n // SOME_ROWS, 1)
