@@ -3,6 +3,8 @@
 An error is one line that names the file, the line (CSV) or row (Parquet) and the column.
 """
 
+import csv
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,20 +33,20 @@ _A_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A file's columns as they came; *first* is the number of its first row as a person counts."""
+    """A file's columns as they came; *place* says in words where in it the row of a number is."""
 
     file: Path
     table: pa.Table
-    row: str
-    first: int
+    place: Callable[[int], str]
 
     def fail(self, column: str, bad: Bools, why: str) -> None:
         """Raise `BadInput` for the first of the *bad* rows, if there is one."""
         where = np.flatnonzero(bad)
         if len(where):
-            value = _shown(self.table[column][int(where[0])]) if column in self.table.column_names else None
+            row = int(where[0])
+            value = _shown(self.table[column][row]) if column in self.table.column_names else None
             shown = "" if value is None else f" {value[:60]!r}"
-            raise BadInput(f"{self.file}, {self.row} {self.first + int(where[0])}: {column}{shown}: {why}")
+            raise BadInput(f"{self.file}, {self.place(row)}: {column}{shown}: {why}")
 
     def column(self, name: str) -> pa.ChunkedArray | None:
         """Return a column, empty texts as nulls; None where the file lacks it or it is all null."""
@@ -121,9 +123,9 @@ def _read(file: Path, needed: tuple[str, ...]) -> Given:
         with file.open("rb") as content:
             magic = content.read(4)
         if magic == b"PAR1":
-            given = Given(file, pa.parquet.read_table(file), "row", 1)
+            given = Given(file, pa.parquet.read_table(file), lambda row: f"row {row + 1}")
         else:
-            given = Given(file, _csv(file), "line", 2)
+            given = Given(file, _csv(file), lambda row: f"line {_line_of(file, row)}")
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror or str(error).splitlines()[0]}") from None
     except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -154,6 +156,21 @@ def _csv(file: Path) -> pa.Table:
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
         ),
     )
+
+
+def _line_of(file: Path, row: int) -> int:
+    """Return the line on which a *row* of a CSV file begins: empty lines are no rows, and a row may have several."""
+    with file.open(encoding="utf-8-sig", newline="") as content:
+        csv.field_size_limit(sys.maxsize)
+        lines = csv.reader(content)
+        next(lines)  # the names of the columns
+        begun, rows = lines.line_num + 1, 0
+        for given in lines:
+            if rows == row and given:
+                break
+            rows += bool(given)
+            begun = lines.line_num + 1
+    return begun
 
 
 def _unknown(given: Given, schema: pa.Schema) -> tuple[str, ...]:

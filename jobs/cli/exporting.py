@@ -8,6 +8,7 @@ import typer
 
 from jobs.cli.common import Output, moment, progress_bar, say, settings
 from jobs.cli.output import Format, rows
+from pipeline.errors import BadInput
 
 _export = typer.Typer(help="Write the stored history for other programs.", no_args_is_help=True)
 
@@ -18,6 +19,13 @@ SERIES, TABLES = ("file", "samples"), ("file", "rows")
 _LONGEST = 290
 
 
+def _directory(given: str) -> Path:
+    """Return where the files go; nothing is not here, whatever a shell made of a variable that is not set."""
+    if not given.strip():
+        raise BadInput(f"DIR: {given!r} names no directory")
+    return Path(given)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.add_typer(_export, name="export")
@@ -26,7 +34,9 @@ def register(app: typer.Typer) -> None:
 @_export.command()
 def openmetrics(
     context: typer.Context,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="where the files go; made where it is not there")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=_directory, help="where the files go; made where it is not there")
+    ],
     since: Annotated[str | None, typer.Option("--since", help="RFC 3339; from its day on; default: all")] = None,
     until: Annotated[str | None, typer.Option("--until", help="RFC 3339; default: where the history ends")] = None,
     step: Annotated[
@@ -66,7 +76,9 @@ def openmetrics(
 @_export.command()
 def parquet(
     context: typer.Context,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="where the tables go; made where it is not there")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=_directory, help="where the tables go; made where it is not there")
+    ],
     cluster: Annotated[list[str] | None, typer.Option("--cluster", help="only this cluster; may be repeated")] = None,
     since: Annotated[
         str | None, typer.Option("--since", help="RFC 3339; activations and usage from its day on; default: all")

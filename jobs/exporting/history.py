@@ -1,7 +1,8 @@
 """``colocate export openmetrics``: the stored history in files of a day each, oldest first.
 
 A day a file, since promtool reads a whole file again for each block of two hours that it makes of it; days are cut in
-UTC, as blocks are, so that no two files share one.
+UTC, as blocks are, so that no two files share one. Days of which nothing is known have none: one run dated years ago
+does not mean a thousand files.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +25,13 @@ from pipeline.errors import BadInput
 _DAY = 86400
 _ENDING = ".openmetrics"
 
-#: When anything was known first and last; what lasts is written until the last word of the history.
-_BOUNDS = """
-SELECT epoch(min("at")), epoch(max("at")) FROM (
+#: When anything was known; on a day of which nothing is known there was nobody to tell what lasts.
+_KNOWN = """
+SELECT floor(epoch("at") / $day)::BIGINT AS day, epoch(min("at")), epoch(max("at")) FROM (
     SELECT "at" FROM usage UNION ALL SELECT "end" FROM activations UNION ALL SELECT finished FROM runs
     UNION ALL SELECT created FROM models UNION ALL SELECT "at" FROM decisions UNION ALL SELECT ended FROM region_spans
     UNION ALL SELECT valid_from FROM node_specs
-)
+) WHERE "at" IS NOT NULL GROUP BY day ORDER BY day
 """
 
 
@@ -76,18 +77,17 @@ def export(
     """
     if not store.path.exists():
         raise BadInput(f"{store.path}: no history yet (colocate collect)")
-    [[first, last]] = store.read(lambda con: con.execute(_BOUNDS).fetchall())
-    if first is None:
+    known = store.read(lambda con: con.execute(_KNOWN, {"day": _DAY}).fetchall())
+    if not known:
         raise BadInput(f"{store.path}: the history is empty")
     seconds = step.total_seconds()
-    last += seconds
+    first, last = known[0][1], known[-1][2] + seconds
     begin = max(first, since.timestamp()) if since is not None else first
     begin = begin // _DAY * _DAY
     end = min(last, until.timestamp()) if until is not None else last
     asked, written = parts(most), list[Written]()
-    days = range(
-        int(first // _DAY), int(-(-end // _DAY)) if begin < end else 0
-    )  # none where nothing is to be written
+    days = sorted({day for day, *_ in known} | {int(-(-last // _DAY)) - 1})  # what lasts does so into the last step
+    days = [day for day in days if day * _DAY < end] if begin < end else []  # none where nothing is to be written
     try:
         with alone(directory), store.session() as held:
             for left in directory.glob(f".*{_ENDING}"):  # of one that was killed

@@ -154,6 +154,9 @@ def test_openwhisk_records_with_node_and_pod(bring, file, store, form):
     [
         ("activation_id,function,start\na,f,0\n", "no column end"),
         (HEAD + "a,ns/f,0,5,,,\nb,ns/f,yesterday,5,,,\n", "line 3: start 'yesterday'"),
+        (HEAD + "a,ns/f,0,5,,,\n\n\nb,ns/f,yesterday,5,,,\n", "line 5: start 'yesterday'"),
+        (HEAD + '\r\na,"ns/\r\nf",0,5,,,\r\nb,ns/f,yesterday,5,,,\r\n', "line 5: start 'yesterday'"),
+        (HEAD + f"a,{'f' * 200_000},yesterday,5,,,\n", "line 2: start 'yesterday'"),
         (HEAD + "a,ns/f,2024-05-01T00:00:00,5,,,\n", "line 2: start '2024-05-01T00:00:00'"),
         (HEAD + "a,ns/f,2024-13-01T00:00:00Z,5,,,\n", "line 2: start '2024-13-01T00:00:00Z'"),
         (HEAD + "a,ns/f,0,5,,,\nb,ns/f,10,5,,,\n", "line 3: end '5': is before the start"),

@@ -169,12 +169,31 @@ def test_where_nothing_is_asked_for_no_day_is_looked_at(
     assert set(days) == {0}
 
 
+def test_days_of_which_nothing_is_known_are_passed_over(tmp_path: Path) -> None:
+    """A run dated year 1 lies some 739,000 days before the others: three days have something to tell."""
+    store = Store(tmp_path / "s.duckdb")
+    store.write(_fill)
+    first = datetime(1, 1, 1, 6, tzinfo=UTC)
+    store.write(
+        lambda con: con.execute("INSERT INTO usage VALUES ('c1', 'node', '', 'n1', 'cpu_cores', ?, 1)", [first])
+    )
+    days: list[int] = []
+    written = export(store, tmp_path / "out", most=10, step=STEP, progress=lambda done, of: days.append(of))
+    assert set(days) == {3}
+    assert [each.path.name for each in written][-2:] == ["2026-03-01.openmetrics", "2026-03-02.openmetrics"]
+    later = export(store, tmp_path / "later", most=10, step=STEP, since=DAY)
+    assert [each.samples for each in later] == [each.samples for each in written][-2:]
+
+
 def test_no_history_and_a_bad_directory_are_told_in_a_line(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLOCATE_STORE__PATH", str(tmp_path / "none.duckdb"))
     assert main(["export", "openmetrics", str(tmp_path / "out")]) == 2
     assert "no history yet" in capsys.readouterr().err
+    for kind in ("openmetrics", "parquet"):
+        assert main(["export", kind, ""]) == 2
+        assert "DIR" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="file"):
         export(store, tmp_path / "file", most=1, step=STEP)
