@@ -118,6 +118,10 @@ class Ahead:
             return found
         return None
 
+    def until(self, made: Prepared) -> datetime | None:
+        """Return until when the view stood that an answer was *made* from; None where that is not known."""
+        return next((era.ended for era in self._eras if era.view is made.view), None)
+
     def work(self, prepare: Prepare, at: datetime) -> None:
         """Work out at *at* what is missing for the commonest shape in the newest view, as far as one turn goes."""
         if not self._eras or (like := self._like) is None:

@@ -126,10 +126,11 @@ class Desk:
         if (intents := self._intents()).consumers:
             key += shape.consumers_of(pod, review.namespace, intents)
         prepared = self._prepared.get(key)
-        if prepared is None and (ready := self._ready(key, view, at, old)) is not None:
+        if prepared is None and (found := self._ready(key, view, at, old)) is not None:
+            ready, until = found
             prepared = self._prepared[key] = ready
             if ready.view is not view and self._renewing is not None:
-                self._renewing.later(key, review, view)
+                self._renewing.later(key, review, view, until)
         if prepared is None or prepared.spent:
             if prepared is not None and prepared.view.at >= view.at:
                 view = updated(prepared.view, at, Changes(reserved=tuple(prepared.reserved)))
@@ -138,14 +139,20 @@ class Desk:
                 self._prepared[key] = prepared
         return prepared
 
-    def _ready(self, key: shape.Key, view: View, at: datetime, old: bool) -> Prepared | None:
-        """Return the answer that stands for a pod nobody asked for yet in *view*: of a former one, or made ahead."""
+    def _ready(self, key: shape.Key, view: View, at: datetime, old: bool) -> tuple[Prepared, datetime | None] | None:
+        """Return the answer that stands for a pod nobody asked for yet in *view*: of a former one, or made ahead.
+
+        And until when it was up to date, where that is known: what is made ahead stands by when its view ended, and
+        where nothing changed that is long after it was made.
+        """
         former, ahead = self._former.get(key), None
         if self._renewing is None or not stands(former, view):
             former = None
         if self._ahead is not None and not old:
             ahead = self._ahead.take(key, view, at)
-        return ahead if former is None or (ahead is not None and ahead.view.at > former.view.at) else former
+        if self._ahead is not None and ahead is not None and (former is None or ahead.view.at >= former.view.at):
+            return ahead, self._ahead.until(ahead)
+        return None if former is None else (former, None)
 
     def _turn_to(self, view: View, old: bool) -> None:
         """Answer from *view* from now on; answers of the former one may stand for a while where it is much alike."""

@@ -44,9 +44,9 @@ _FOLLOWS: Final = 0.1
 _BIT: Final = 20
 
 Answers = dict[Key, Prepared]
-#: The time of the view that an answer was made from, a number that tells equal ones apart, where the answer is, its
-#: key, a pod that it is for, and the view that it is to be made from.
-_Waiting = tuple[datetime, int, Answers, Key, AdmissionRequest, View]
+#: Until when an answer was up to date, a number that tells equal ones apart, the answer and where it is, its key, a
+#: pod that it is for, and the view that it is to be made from.
+_Waiting = tuple[datetime, int, Prepared, Answers, Key, AdmissionRequest, View]
 Prepare = Callable[[Key, AdmissionRequest, View], Prepared]
 
 
@@ -99,10 +99,14 @@ class Renewing:
         self._followed = self._clock()
         self._waiting.clear()
 
-    def later(self, key: Key, review: AdmissionRequest, view: View) -> None:
-        """Work the answer to *key*, that of the pod of *review*, out anew from *view*."""
+    def later(self, key: Key, review: AdmissionRequest, view: View, until: datetime | None = None) -> None:
+        """Work the answer to *key*, that of the pod of *review*, out anew from *view*.
+
+        It was up to date *until* then: when its view was made, where that is all that is known.
+        """
         answers = self._current
-        self._waiting.append((answers[key].view.at, next(self._number), answers, key, review, view))
+        former = answers[key]
+        self._waiting.append((until or former.view.at, next(self._number), former, answers, key, review, view))
 
     def work(self, prepare: Prepare) -> None:
         """Renew the oldest of what waits, as far as that cannot wait for a later view."""
@@ -110,7 +114,7 @@ class Renewing:
         for _ in range(_BIT):
             if (oldest := self._oldest()) is None:
                 return
-            at, _, answers, key, review, view = oldest
+            at, _, _, answers, key, review, view = oldest
             age = view.at - at
             if self._can_wait(age):
                 heapq.heappush(self._sorted, oldest)
@@ -134,7 +138,7 @@ class Renewing:
             heapq.heappush(self._sorted, self._waiting.popleft())
         while self._sorted:
             oldest = heapq.heappop(self._sorted)
-            at, _, answers, key, _, _ = oldest
-            if answers is self._current and answers[key].view.at == at:
+            _, _, former, answers, key, _, _ = oldest
+            if answers is self._current and answers[key] is former:
                 return oldest
         return None

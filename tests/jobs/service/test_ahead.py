@@ -13,7 +13,8 @@ import pytest
 from jobs.service import review
 from jobs.service.ahead import Ahead
 from jobs.service.desk import Desk
-from jobs.service.renewing import Answers
+from jobs.service.prepared import Spent
+from jobs.service.renewing import Answers, Renewing
 from jobs.service.reservations import Reservations
 from pipeline.objects import pod_of
 from pipeline.records import PodSelection, Requirement
@@ -152,6 +153,22 @@ def test_where_only_pods_came_it_stands_for_half_a_minute_after_its_view() -> No
     later.now = NOW + timedelta(minutes=30, seconds=31)
     assert later.patched(pod("hello")) == later.expected(pod("hello"), later.view)
     assert later.worked == 1
+
+
+def test_it_is_as_old_as_its_view_is_gone_however_long_that_stood() -> None:
+    """Half an hour in which nothing changed makes no answer old: renewing it waits for a view, or for ten seconds."""
+    served = Served()
+    served.desk._renewing = Renewing(Spent(), pause=lambda _: None, clock=lambda: served.seconds)
+    served.begin()
+    served.show(moved(served.view, NOW + timedelta(minutes=30)))
+    served.now = NOW + timedelta(minutes=30)
+    served.patched(pod("hello"))
+    served.desk.renew()
+    assert served.worked == 0
+    served.seconds += 10.0
+    served.desk.renew()
+    assert served.worked == 1
+    assert served.patched(pod("hello")) == served.expected(pod("hello"), served.view)
 
 
 @pytest.mark.parametrize(
