@@ -6,7 +6,6 @@ Cycles follow each other without waiting; the soak waits for each one's time. Th
 of their own that share the machine; processor time is the collecting process's, all threads.
 """
 
-import resource
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from benchmarks import pictures
 from benchmarks.cluster_reading import served as cluster
 from benchmarks.cycle_sources import served
 from benchmarks.figures import Figure
+from benchmarks.ingestion import alone, peak
 from featurestore.store.duck import HOLD, Store
 from jobs import collect, saving
 from jobs.config import (
@@ -68,15 +68,15 @@ class _Watched(Store):
 
 def run(scale: float = 1.0) -> list[Figure]:
     """Measure at *scale* of the full size, cycle after cycle."""
-    return _cycles(scale, CYCLES, wait=False)
+    return alone(_cycles, scale, CYCLES, False)
 
 
 def soak(scale: float = 1.0) -> list[Figure]:
     """Measure an hour of real cycles; a smaller soak has fewer, which do not wait for their time."""
-    return _cycles(scale, max(2, round(SOAK * scale)), wait=scale >= 1.0)
+    return alone(_cycles, scale, max(2, round(SOAK * scale)), scale >= 1.0)
 
 
-def _cycles(scale: float, count: int, *, wait: bool) -> list[Figure]:
+def _cycles(scale: float, count: int, wait: bool) -> list[Figure]:
     nodes, pods, rate = max(2, int(NODES * scale)), max(20, int(PODS * scale)), max(10, int(RATE * scale))
     with _cluster(nodes, pods, rate) as settings:
         store = _Watched(settings.store.path)
@@ -134,12 +134,11 @@ def picture(figures: Sequence[Figure]) -> str:
 
 def _week(later: list[Taken], sizes: list[int], rows: int, used: int, every: float) -> list[Figure]:
     busy = float(np.median([sum(cpu for _, cpu in each.values()) for each in later]))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     grown = (sizes[-1] - sizes[0]) / (len(sizes) - 1)
     return [
         Figure("the store after the last cycle", sizes[-1] / 2**20, "MiB",
                note=f"{rows:,} activations, {used:,} samples; {grown / 2**20:.0f} MiB a cycle"),
-        Figure("peak memory of the collecting process", peak, "MiB"),
+        Figure("peak memory of the collecting process", peak(), "MiB"),
         Figure("processor time of a week of cycles", busy * _WEEK / 3600, "h", note="extrapolated"),
         Figure("share of two cores that this is", busy / (2 * every), "", goal="below 1", met=busy < 2 * every,
                note="extrapolated"),

@@ -6,6 +6,7 @@ import re
 import statistics
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -123,10 +124,9 @@ def measured_peak(work: Callable[..., None], *arguments: object) -> float:
 
 
 def alone(work: Callable[..., T], *arguments: object) -> T:
-    """Return what a fresh process returns of *work*."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        return pool.apply(work, arguments)
+    """Return what a fresh process returns of *work*, which may have processes of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
 
 
 def _measured(work: Callable[..., None], *arguments: object) -> float:
