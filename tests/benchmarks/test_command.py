@@ -56,3 +56,15 @@ def test_results_of_another_scale_have_a_section_of_their_own(
         "## meets, scale 10",
     ]
     assert sum(line.startswith("| speed | 20 /s |") for line in kept) == 1
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_a_benchmark_that_is_left_out_keeps_the_results_of_the_last_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "RESULTS.md")
+    command.main(["meets", "--results"])
+    before = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "benchmarks.meets", SimpleNamespace(run=lambda scale: []))
+    command.main(["meets", "--results"])
+    assert (tmp_path / "RESULTS.md").read_text(encoding="utf-8") == before
