@@ -13,7 +13,8 @@ import pyarrow as pa
 _KEPT, _OF_ITS_OWN, _HEAPS = -1, -3, -8
 #: Packed states are arrays of tens of megabytes: each goes back once freed. With 128 KiB fits take a tenth more.
 _LARGE = 4 * 1024**2
-#: Where a heap ends changes with every victim: with 128 KiB it goes back each time, and learning takes a twelfth more.
+#: Where a heap ends changes with every victim: with 128 KiB it goes back each time, and learning takes a twelfth
+#: more.
 _END = 64 * 1024**2
 
 

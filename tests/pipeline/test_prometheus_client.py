@@ -218,7 +218,14 @@ def test_netrc_does_not_replace_the_token(tmp_path, monkeypatch):
     netrc.write_text("machine 127.0.0.1 login other password wrong\n")
     netrc.chmod(0o600)
     monkeypatch.setenv("NETRC", str(netrc))
-    ask(lambda request: Reply(EMPTY, 200 if request.headers["authorization"] == "Bearer t0" else 401), token="t0")
+    seen: list[str] = []
+
+    def reply(request: Asked) -> Reply:
+        seen.append(request.headers["authorization"])
+        return Reply(EMPTY)
+
+    ask(reply, token="t0")
+    assert seen == ["Bearer t0"]
 
 
 def test_a_token_file_is_read_again_for_each_request(tmp_path: Path):

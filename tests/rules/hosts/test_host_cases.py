@@ -202,4 +202,5 @@ def test_case_13_no_failure_of_one_host_said_twice():
 
 
 def test_case_13_no_failure_of_isolation_with_a_token_of_its_own():
-    placed(job('hostIsolation, hostColocation("t")', ""), hosts("n1", "n2"))
+    pods = manifests(placed(job('hostIsolation, hostColocation("t")', ""), hosts("n1", "n2")))
+    assert len(pods) == 2

@@ -228,7 +228,9 @@ def test_a_taint_of_the_jobs_value_but_another_effect_keeps_its_pods_off():
 def test_a_template_that_tolerates_the_taint_can_use_the_node():
     tolerations = [{"key": "gpu", "operator": "Exists"}]
     found = job('host("n1")', template={"spec": {"tolerations": tolerations}})
-    placed(found, [host("n1", taints=[Taint("gpu", "NoSchedule", "yes")])])
+    [pod] = manifests(placed(found, [host("n1", taints=[Taint("gpu", "NoSchedule", "yes")])]))
+    assert pod["spec"]["nodeName"] == "n1"
+    assert tolerations[0] in pod["spec"]["tolerations"]
 
 
 def test_a_template_that_names_another_node():
