@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore import profiles
-from featurestore.columnar import TEXT, TIME, codes, combinations, micros, named
+from featurestore.columnar import TEXT, TIME, codes, combinations, micros, named, numbered
 from featurestore.company import SHARE, Numbers, numbers
 from featurestore.compiled import compiled
 from featurestore.exposure.kernels import Codes, Floats, Ints
@@ -79,7 +79,7 @@ def company(runs: Runs, exposure: Exposure) -> pa.Table:
     who = of_runs(exposure.indptr, exposure.indices, exposure.values, names, SHARE)
     mine = np.flatnonzero((runs.evidence & np.isfinite(runs.execution))[exposure.rows])
     mine = mine[_often(runs.function[exposure.rows[mine]], who[mine])]
-    companies, who = np.unique(who[mine], return_inverse=True)
+    companies, who = numbered(who[mine])
     rows = exposure.rows[mine]
     function, kind = runs.function[rows].astype(np.int64), runs.node_type[rows].astype(np.int64)
     parts = []

@@ -28,9 +28,13 @@ def order(activations: pa.Table) -> Codes | None:
         start = start[found]
     same = start[1:] == start[:-1]
     if same.any():
-        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        among = np.append(same, False) | np.append(False, same)
+        tied = np.flatnonzero(among)
         rows = tied if found is None else found[tied]
-        keys = pa.table({"start": start[tied], "id": activations["activation_id"].take(pa.array(rows))})
+        ids = activations["activation_id"]
+        # To take rows of several chunks copies all of them into one first.
+        own = ids.filter(pa.array(among)) if found is None else ids.take(pa.array(rows))
+        keys = pa.table({"start": start[tied], "id": own})
         by_id = pc.sort_indices(keys, [("start", "ascending"), ("id", "ascending")]).to_numpy()
         if np.any(by_id[1:] < by_id[:-1]):
             found = np.arange(len(start), dtype=np.int32) if found is None else found

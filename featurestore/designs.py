@@ -40,9 +40,9 @@ def pressed(runs: Runs, usage: pa.Table, step: int) -> Runs:
     return replace(runs, throttled=throttled, pressure=pressure)
 
 
-#: So many concurrencies are worked out in one sweep at most (8 bytes each), or so many for each run, so that passing
+#: So many concurrencies are worked out in one sweep at most (4 bytes each), or so many for each run, so that passing
 #: over all runs takes no more than the values; unless one victim has more. What comes next is made ready meanwhile.
-_VALUES, _VALUES_OF_RUN = 4_000_000, 3
+_VALUES, _VALUES_OF_RUN = 8_000_000, 6
 
 #: A victim's evidence, the runs that it is of, and the functions that they met.
 _Waiting = tuple[VictimDesign, Ints, Ints]
@@ -112,17 +112,20 @@ def _around(known: Events, some: Sequence[_Waiting], places: Ints | None) -> Ite
 
 def _alone(runs: Runs, exposure: Exposure, every: bool) -> Iterator[tuple[VictimDesign, Ints]]:
     """Yield designs without concurrencies, and which runs they are of."""
-    victim = np.where(runs.evidence[exposure.rows], runs.function[exposure.rows], -1).astype(np.int32)
+    in_turn = in_order(exposure, len(runs))
+    own = exposure.rows[in_turn]
+    victim = np.where(runs.evidence[own], runs.function[own], -1).astype(np.int32)
     by_victim, offsets = group(victim + 1)
-    for code in range(len(runs.functions)) if every else np.unique(victim[victim >= 0]).tolist():
-        rows = by_victim[offsets[code + 1] : offsets[code + 2]] if code + 2 < len(offsets) else by_victim[:0]
-        rows = in_order(exposure, rows)
-        yield design(code, runs, exposure, rows), exposure.rows[rows].astype(np.int64)
+    for code in range(len(runs.functions)) if every else np.flatnonzero(np.diff(offsets[1:])).tolist():
+        some = by_victim[offsets[code + 1] : offsets[code + 2]] if code + 2 < len(offsets) else by_victim[:0]
+        yield design(code, runs, exposure, in_turn[some]), own[some].astype(np.int64)
 
 
-def in_order(exposure: Exposure, rows: Codes) -> Codes:
-    """Return *rows* (k,) of an exposure in order of their runs."""
-    found: Codes = rows[np.argsort(exposure.rows[rows], kind="stable")]
+def in_order(exposure: Exposure, runs: int) -> Codes:
+    """Return the rows of an exposure in order of their runs, of which there are so many."""
+    place = np.full(runs, -1, np.int32)
+    place[exposure.rows] = np.arange(len(exposure.rows), dtype=np.int32)
+    found: Codes = place[place >= 0]
     return found
 
 
@@ -149,15 +152,20 @@ def design(victim: int, runs: Runs, exposure: Exposure, rows: Codes) -> VictimDe
 
 
 def taken(design: VictimDesign, rows: Ints) -> VictimDesign:
-    """Return the evidence of some *rows* of a design."""
-    indptr, indices, values = _taken(
-        rows.astype(np.int32), design.indptr, design.indices.astype(np.int32), design.values
-    )
+    """Return the evidence of some *rows* (k,) of a design, ascending; what follows each other is not copied."""
+    first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+    low, high = design.indptr[first], design.indptr[last]
+    indptr, indices, values = design.indptr[first : last + 1] - low, design.indices[low:high], design.values[low:high]
+    chosen: slice | Ints = slice(first, last)
+    if last - first > len(rows):
+        own = (rows - first).astype(np.int32)
+        indptr, indices, values = _taken(own, indptr, indices.astype(np.int32), values)
+        indices, chosen = indices.astype(np.int64), rows
     columns = ("execution", "start", "end", "cold", "node", "node_type", "throttled", "pressure", "version")
-    own: dict[str, Any] = {name: column[rows] for name in columns if (column := getattr(design, name)) is not None}
+    told: dict[str, Any] = {name: column[chosen] for name in columns if (column := getattr(design, name)) is not None}
     if (around := design.around) is not None:
-        own["around"] = Around(around.everywhere[rows], around.columns, around.beside[rows])
-    return replace(design, indptr=indptr, indices=indices.astype(np.int64), values=values, **own)
+        told["around"] = Around(around.everywhere[chosen], around.columns, around.beside[chosen])
+    return replace(design, indptr=indptr, indices=indices, values=values, **told)
 
 
 def sampled(runs: Runs, usage: pa.Table, metric: str, step: int) -> Floats | None:
@@ -184,9 +192,9 @@ def sampled(runs: Runs, usage: pa.Table, metric: str, step: int) -> Floats | Non
 
 def _versions(version: Ints) -> Ints | None:
     """Return codes of the versions of one function, 0 that of the last run, or None where there is one."""
-    present, code = np.unique(version, return_inverse=True)
-    if len(present) < 2:
+    if not len(version) or (version == version[0]).all():
         return None
+    present, code = np.unique(version, return_inverse=True)
     code = code.reshape(-1).astype(np.int64)
     newest: Ints = (code - code[-1]) % len(present)
     return newest

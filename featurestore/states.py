@@ -7,7 +7,6 @@ sum of it all (*current*): folding `blocks` onto `aged` in order gives `current`
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -15,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from featurestore.compiled import compiled
 from featurestore.interference.blocks import Block, Linearisation
-from featurestore.interference.evidence import Bools, Floats, Ints, Predictions
+from featurestore.interference.evidence import Floats, Ints, Predictions
 from featurestore.interference.fold import faded, fold
 
 #: The number of the layout of what is packed; states of another are not read.
@@ -236,7 +236,9 @@ def _block_table(rows: Sequence[tuple[int, Block]]) -> pa.Table:
     columns: dict[str, pa.Array] = {"victim": pa.array([victim for victim, _ in rows], pa.int64())}
     for name in _BLOCK_LISTS:
         triangle = name == "gram"
-        columns[name] = _lists([_triangle(block.gram) if triangle else getattr(block, name) for _, block in rows])
+        columns[name] = _lists(
+            [_triangle(np.ascontiguousarray(block.gram)) if triangle else getattr(block, name) for _, block in rows]
+        )
     for name in _BLOCK_VALUES:
         columns[name] = pa.array([getattr(block, name) for _, block in rows])
     columns["kernels"] = pa.array([block.kernels for _, block in rows], pa.list_(pa.string()))
@@ -252,21 +254,25 @@ def _point_table(rows: Sequence[tuple[int, Linearisation]]) -> pa.Table:
     return pa.table(columns)
 
 
+@compiled
 def _triangle(gram: Floats) -> Floats:
-    found: Floats = gram[_lower(len(gram))]
+    """Return the lower triangle of a matrix, row by row."""
+    found, at = np.empty(len(gram) * (len(gram) + 1) // 2), 0
+    for row in range(len(gram)):
+        found[at : at + row + 1] = gram[row, : row + 1]
+        at += row + 1
     return found
 
 
+@compiled
 def _square(triangle: Floats, size: int) -> Floats:
-    found = np.zeros((size, size))
-    found[_lower(size)] = triangle
-    return np.where(_lower(size), found, found.T)
-
-
-@lru_cache(64)
-def _lower(size: int) -> Bools:
-    """Return where the lower triangle of a matrix [size, size] is."""
-    return np.tril(np.ones((size, size), bool))
+    """Return the symmetric matrix [size, size] of a `_triangle`."""
+    found, at = np.empty((size, size)), 0
+    for row in range(size):
+        for other in range(row + 1):
+            found[row, other] = found[other, row] = triangle[at + other]
+        at += row + 1
+    return found
 
 
 def _lists(arrays: Sequence[Floats | Ints]) -> pa.Array:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -113,20 +114,22 @@ def prepare(
     usage = inputs.usage.filter(pc.is_finite(inputs.usage["value"]))
     cpu = usage.filter(pc.equal(usage["metric"], "cpu_cores"))
     attributed = attribute(activations, inputs.placements, cpu, skew_us=options.skew_us, step_us=options.step_us)
-    used = use.measure(
-        activations,
-        attributed,
-        inputs.placements,
-        usage,
-        step_us=options.step_us,
-        since_us=options.use_since_us,
-    )
-    runs = read(activations, attributed, inputs.nodes, inputs.placements, inputs.until, functions, node_types)
-    runs = pressed(runs, usage, options.step_us)
-    composites = int(flags(activations["composite"]).sum())
-    apart = set_aside(runs) if options.holdout else np.zeros(len(runs), bool)
-    placed = int((runs.node >= 0).sum())
-    return Prepared(runs, usage, used, counts(attributed), len(activations), composites, placed, apart)
+    with ThreadPoolExecutor(1) as beside:  # most of it holds no lock
+        used = beside.submit(
+            use.measure,
+            activations,
+            attributed,
+            inputs.placements,
+            usage,
+            step_us=options.step_us,
+            since_us=options.use_since_us,
+        )
+        runs = read(activations, attributed, inputs.nodes, inputs.placements, inputs.until, functions, node_types)
+        runs = pressed(runs, usage, options.step_us)
+        composites = int(flags(activations["composite"]).sum())
+        apart = set_aside(runs) if options.holdout else np.zeros(len(runs), bool)
+        placed = int((runs.node >= 0).sum())
+    return Prepared(runs, usage, used.result(), counts(attributed), len(activations), composites, placed, apart)
 
 
 @dataclass(frozen=True, slots=True)

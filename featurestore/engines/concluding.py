@@ -3,7 +3,7 @@
 What comes in here is small: a few rows a function, a node or a pair. All that needs runs was done where they are.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,9 +27,9 @@ class Found:
 
     *fits* of all functions in order; *days* reduced at their points, *several* the victims that ran in several
     versions; *measured* profiles; *known* the `unmeasured.facts`, *counted* the `answers.answered`; the
-    *tables* latencies, company, busyness and the *compared* details. *ran* functions have runs, *exposures* counts
-    pairs of runs and functions that met; *first* and *last* (microseconds) are the start of the first and the end of
-    the last run that was fitted, None where there is none.
+    *tables* latencies, company, busyness; *compared* waits for the details of that name. *ran* functions have runs,
+    *exposures* counts pairs of runs and functions that met; *first* and *last* (microseconds) are the start of the
+    first and the end of the last run that was fitted, None where there is none.
     """
 
     fits: Sequence[Told]
@@ -39,7 +39,7 @@ class Found:
     known: Floats
     counted: answers.Answered
     tables: Mapping[str, pa.Table]
-    compared: Mapping[str, pa.Table]
+    compared: Callable[[], Mapping[str, pa.Table]]
     ran: int
     exposures: int
     first: int | None
@@ -80,7 +80,7 @@ def conclude(
     kept = pairs.reliability(found.fits, options.estimation, prior, weighed)
     known = Known(begun.fits, prior, first, found.last, kept, weighed)
     learned = candidate(ready, known, options, {"functions": functions, **found.tables}, metrics)
-    return replace(learned, state=state, details={**learned.details, **found.compared})
+    return replace(learned, state=state, details={**learned.details, **found.compared()})
 
 
 def _known(

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from featurestore.columnar import numbered
 from featurestore.designs import designs, expose, taken
 from featurestore.engines.candidate import Options
 from featurestore.exposure.kernels import Ints
@@ -51,7 +52,8 @@ def edges(end: Ints, since: int, until: int, most: int = MOST) -> list[int]:
 
     At midnights, and at full hours where a block holds *most* runs; the first is *since*, the last *until*.
     """
-    return cuts(*np.unique(end[(end >= since) & (end < until)] // HOUR, return_counts=True), since, until, most)
+    hours, hour = numbered(end[(end >= since) & (end < until)] // HOUR)
+    return cuts(hours, np.bincount(hour, minlength=len(hours)), since, until, most)
 
 
 def cuts(hours: Ints, counts: Ints, since: int, until: int, most: int = MOST) -> list[int]:

@@ -57,27 +57,27 @@ def learn(
             counted = beside.submit(answers.answered, runs)
             known = beside.submit(unmeasured.facts, runs, inputs.activations)
             fits, days = _fitted(ready.runs, exposure, past, inputs.until, options, progress)
-            compared = details.compared(ready.runs, exposure, fits, options.threads)
-        seen = ready.runs.evidence
-        found = Found(
-            fits=fits,
-            days=days,
-            several=renewed(ready.runs),
-            measured=measured,
-            known=known.result(),
-            counted=counted.result(),
-            tables={
-                "latencies": latencies.result(),
-                "company": company.result(),
-                "busyness": answers.busyness(runs, inputs.until, inputs.placements),
-            },
-            compared=compared,
-            ran=int(np.count_nonzero(np.bincount(runs.function))),
-            exposures=exposures,
-            first=int(runs.start[seen].min()) if seen.any() else None,
-            last=int(runs.end[seen].max()) if seen.any() else None,
-        )
-        return conclude(found, ready, inputs, options, past, before)
+            compared = beside.submit(details.compared, ready.runs, exposure, fits)
+            seen = ready.runs.evidence
+            found = Found(
+                fits=fits,
+                days=days,
+                several=renewed(ready.runs),
+                measured=measured,
+                known=known.result(),
+                counted=counted.result(),
+                tables={
+                    "latencies": latencies.result(),
+                    "company": company.result(),
+                    "busyness": answers.busyness(runs, inputs.until, inputs.placements),
+                },
+                compared=compared.result,
+                ran=int(np.count_nonzero(np.bincount(runs.function))),
+                exposures=exposures,
+                first=int(runs.start[seen].min()) if seen.any() else None,
+                last=int(runs.end[seen].max()) if seen.any() else None,
+            )
+            return conclude(found, ready, inputs, options, past, before)
 
 
 def _fitted(

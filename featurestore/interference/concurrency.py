@@ -14,6 +14,7 @@ from featurestore.compiled import compiled
 from featurestore.exposure.kernels import grouped
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Numbers = NDArray[np.uint32]
@@ -107,13 +108,13 @@ def events(function: Codes, start: Ints, end: Ints, functions: int) -> Events:
     return Events(functions, activation, what, moment[order], function, start, end)
 
 
-def swept(known: Events, met: Met) -> tuple[Floats, Floats]:
+def swept(known: Events, met: Met) -> tuple[Floats, Singles]:
     """Return how many ran on average, over each activation of *met*, of all functions together [r], and of those that
     it is asked about, one activation after the other. The activation itself counts.
 
     One pass over all events, in which each function's integral so far is at hand: of many activations and functions
     a small part of what looking each up takes. Integrals are whole microseconds, exact whatever comes together.
-    Time O(events + values).
+    Time O(events + values); beside the values memory for those of the activations that run at once.
     """
     width = np.diff(met.offsets)[met.victim]
     at = np.concatenate([[0], np.cumsum(width)])
@@ -121,43 +122,60 @@ def swept(known: Events, met: Met) -> tuple[Floats, Floats]:
     row[met.activation] = np.arange(len(met.activation))
     asked = np.zeros(known.functions, np.bool_)
     asked[known.function[met.activation]] = True
-    everywhere, beside = np.empty(len(met.activation)), np.empty(at[-1])
+    everywhere, beside = np.empty(len(met.activation)), np.empty(at[-1], np.float32)
     _sweep(known, asked, row, met, met.columns.astype(np.uint32), at, everywhere, beside)
     return everywhere, beside
 
 
 @compiled
 def _sweep(
-    known: Events, asked: Bools, row: Codes, met: Met, columns: Numbers, at: Ints, everywhere: Floats, beside: Floats
+    known: Events, asked: Bools, row: Codes, met: Met, columns: Numbers, at: Ints, everywhere: Floats, beside: Singles
 ) -> None:
-    """Fill *everywhere* [r] and *beside* [values]: at the start of an activation with integrals, at its end with the
-    means; *asked* [F] are the functions whose activations have a *row* [n] of theirs (else -1)."""
+    """Fill *everywhere* [r] and *beside* [values] at the ends of activations with the means since their starts;
+    *asked* [F] are the functions whose activations have a *row* [n] of theirs (else -1)."""
     # What ran up to a moment is how many run times the moment, plus all ends so far less all starts.
     ran = np.zeros(2 * known.functions, np.int64)
     whole, others = 0, 0
     steps = np.array([1, -1, 0, 0])
     one, two = np.uint32(1), np.uint32(2)  # places that cannot be negative are not looked at for that
-    kept, kept_everywhere = beside.view(np.int64), everywhere.view(np.int64)  # an integral waits in its mean's place
+    kept_everywhere = everywhere.view(np.int64)  # an integral waits in its mean's place
+    # Those of the functions that were met wait in a place that is another's after it: few run at once, so that little
+    # of what there is place for is ever touched. A place that is free holds where the next one of its victim's is.
+    waiting, used = np.empty(len(beside), np.int64), 0
+    free = np.full(len(met.offsets) - 1, -1)
+    place = np.empty(len(at) - 1, np.int64)
     for event in range(len(known.what)):
         now = known.moment[event] - known.moment[0]
         f, kind = known.what[event] >> two, known.what[event] & np.uint32(3)
         if asked[f] and row[known.activation[event]] >= 0:
             i = known.activation[event]
             r = row[i]
-            first, own, width = met.offsets[met.victim[r]], at[r], at[r + 1] - at[r]
-            some, waiting, found = columns[first : first + width], kept[own : own + width], beside[own : own + width]
+            victim = met.victim[r]
+            first, own, width = met.offsets[victim], at[r], at[r + 1] - at[r]
+            some, found = columns[first : first + width], beside[own : own + width]
             length = known.end[i] - known.start[i]
             if kind == 0:
                 kept_everywhere[r] = whole * now + others
-                for k in range(width):
-                    other = some[k] << one
-                    waiting[k] = ran[other] * now + ran[other + one]
+                if width > 0:
+                    if free[victim] >= 0:
+                        place[r] = free[victim]
+                        free[victim] = waiting[place[r]]
+                    else:
+                        place[r] = used
+                        used += width
+                    kept = waiting[place[r] : place[r] + width]
+                    for k in range(width):
+                        other = some[k] << one
+                        kept[k] = ran[other] * now + ran[other + one]
             elif kind == 2 or length >= SHORTEST:
                 length = max(length, SHORTEST)
                 everywhere[r] = (whole * now + others - kept_everywhere[r]) / length
-                for k in range(width):
-                    other = some[k] << one
-                    found[k] = (ran[other] * now + ran[other + one] - waiting[k]) / length
+                if width > 0:
+                    kept = waiting[place[r] : place[r] + width]
+                    for k in range(width):
+                        other = some[k] << one
+                        found[k] = (ran[other] * now + ran[other + one] - kept[k]) / length
+                    waiting[place[r]], free[victim] = free[victim], place[r]
         step = steps[kind]
         ran[f << one] += step
         ran[(f << one) + one] -= step * now

@@ -172,7 +172,7 @@ def _quantile(ordered: Floats, level: float) -> float:
 
 
 @compiled
-def copied(dense: Singles, first: int, given: Floats, rows: Ints, place: Ints) -> None:
+def copied(dense: Singles, first: int, given: Singles, rows: Ints, place: Ints) -> None:
     """Put *rows* of the columns *place* of what is *given* [any, c] into *dense* [n, d] from column *first* on."""
     places = place.astype(np.uint64)  # what cannot be negative is not looked at for that
     for row in range(len(rows)):

@@ -44,11 +44,11 @@ class Options:
 @dataclass(frozen=True, slots=True)
 class Around:
     """How many activations ran in the whole cluster while each of n ran, on average (`concurrency.swept`): in all
-    *everywhere* [n], of the functions *columns* [c] (ascending) *beside* [n, c]."""
+    *everywhere* [n], of the functions *columns* [c] (ascending) *beside* [n, c], single as a fit's columns are."""
 
     everywhere: Floats
     columns: Ints
-    beside: Floats
+    beside: Singles
 
 
 @dataclass(frozen=True, slots=True)

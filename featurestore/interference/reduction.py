@@ -19,7 +19,7 @@ from featurestore.interference.block_equations import LEVEL_SD, equations
 from featurestore.interference.blocks import NO_CODES, Block, Linearisation
 from featurestore.interference.control_columns import BESIDE, SERIES, TYPE, Runs, centred, copied, laid_out, ranked
 from featurestore.interference.controls import HALF_MILLISECOND
-from featurestore.interference.evidence import Bools, Floats, Ints, Options, VictimDesign
+from featurestore.interference.evidence import Bools, Floats, Ints, Options, Singles, VictimDesign
 
 #: Functions that a block met for less than this have no column in it: they are counted, and teach nothing.
 LEAST_OVERLAP = 0.5
@@ -44,7 +44,7 @@ class _Around(NamedTuple):
 
     everywhere: Floats
     columns: Ints
-    beside: Floats
+    beside: Singles
 
 
 class _Point(NamedTuple):
@@ -105,7 +105,7 @@ def reduce(
             day.values,
         ),
         rows,
-        _Around(np.zeros(0), NO_CODES, np.zeros((0, 0)))
+        _Around(np.zeros(0), NO_CODES, np.zeros((0, 0), np.float32))
         if day.around is None
         else _Around(day.around.everywhere, day.around.columns, day.around.beside),
         np.stack(list(series.values()), axis=1) if series else np.zeros((len(rows), 0)),

@@ -31,7 +31,8 @@ def around(design: VictimDesign, whole: Concurrency) -> VictimDesign:
     """Return the design with what ran in the cluster around each run, of all functions that any of them met."""
     columns = np.unique(design.indices)
     everywhere = mean(whole, np.array([whole.functions]), design.start, design.end)[:, 0]
-    return replace(design, around=Around(everywhere, columns, mean(whole, columns, design.start, design.end)))
+    beside = mean(whole, columns, design.start, design.end).astype(np.float32)
+    return replace(design, around=Around(everywhere, columns, beside))
 
 
 def _upto(times: Ints, integral: Ints, moment: Ints) -> Ints:

@@ -73,7 +73,7 @@ def learn(
             "company": answers.most_met(gathered.ordered(found.company, ("node", "function"))),
             "busyness": gathered.ordered([each.busyness for each in said], ("node", "function")),
         },
-        compared={
+        compared=lambda: {
             name: pa.concat_tables([each[name] for each in found.compared]).unify_dictionaries()
             for name in details.OF_FULL_FITS
         },
