@@ -159,10 +159,10 @@ def taken(design: VictimDesign, rows: Ints) -> VictimDesign:
     chosen: slice | Ints = slice(first, last)
     if last - first > len(rows):
         own = (rows - first).astype(np.int32)
-        indptr, indices, values = _taken(own, indptr, indices.astype(np.int32), values)
-        indices, chosen = indices.astype(np.int64), rows
-    columns = ("execution", "start", "end", "cold", "node", "node_type", "throttled", "pressure", "version")
-    told: dict[str, Any] = {name: column[chosen] for name in columns if (column := getattr(design, name)) is not None}
+        indptr, columns, values = _taken(own, indptr, indices.astype(np.int32), values)
+        indices, chosen = columns.astype(np.int64), rows
+    names = ("execution", "start", "end", "cold", "node", "node_type", "throttled", "pressure", "version")
+    told: dict[str, Any] = {name: column[chosen] for name in names if (column := getattr(design, name)) is not None}
     if (around := design.around) is not None:
         told["around"] = Around(around.everywhere[chosen], around.columns, around.beside[chosen])
     return replace(design, indptr=indptr, indices=indices, values=values, **told)

@@ -1,6 +1,9 @@
-"""What activations used is written beside the fits: of ten million it takes a core for ten seconds, in short holds.
+"""What is written while others work, in short holds of the file.
 
-It says nothing of what was learned, and a run that dies, or learns anew, finds the same rows to be there already.
+What activations used is written beside the fits: of ten million it takes a core for ten seconds. It says nothing of
+what was learned, and a run that dies, or learns anew, finds the same rows to be there already. A state's bodies are
+written beside the decision over all pairs, which needs nothing of them: of a thousand functions some seconds. They
+count for nothing before the model is saved (`featurestore.store.claims`).
 """
 
 from collections.abc import Callable, Iterator
@@ -11,9 +14,13 @@ from threading import Event
 
 import numpy as np
 import pyarrow as pa
+from duckdb import DuckDBPyConnection
 
-from featurestore.store import use
+from featurestore.states import State
+from featurestore.store import bodies, claims, states, use
+from featurestore.store.claims import Claim
 from featurestore.store.duck import Store
+from jobs.saving import BYTES_AT_ONCE
 from pipeline.errors import Temporary
 
 #: Seconds for which the file is free after a part: others ask for it ten times a second, and would find it taken.
@@ -56,3 +63,49 @@ def _write(store: Store, cluster: str, parts: list[pa.Table], failed: Event) -> 
             own.write(partial(use.write, cluster=cluster, rows=parts[-1]))
             parts.pop()
             failed.wait(_PAUSE)
+
+
+class Bodies:
+    """Writes the long bodies of the state of *model* as soon as there is a state, beside what follows.
+
+    *before* is the state that is known of *cluster*, or None; *unchanged* raises `claims.Outdated` where the store
+    has another one by now. To be used as a context, which is left once the writing has ended.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: str,
+        model: str,
+        before: State | None,
+        unchanged: Callable[[DuckDBPyConnection], None],
+    ) -> None:
+        self._store, self._cluster, self._model, self._before = store, cluster, model, before
+        self._unchanged = unchanged
+        self._pool = ThreadPoolExecutor(1)
+        self._begun: Future[Claim] | None = None
+
+    def __enter__(self) -> "Bodies":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def begin(self, state: State) -> None:
+        """Begin to write those of *state*, where they are more than is written together with the model."""
+        found = bodies.long(states.laid(state, self._before))
+        if sum(map(len, found)) > BYTES_AT_ONCE:
+            self._begun = self._pool.submit(self._write, found)
+
+    def claim(self) -> Claim | None:
+        """Return under which claim all of them stand, waiting for the last; None where they are still to be written.
+
+        Raises what writing raised, but where others held the file for too long.
+        """
+        with suppress(Temporary):
+            return None if self._begun is None else self._begun.result()
+        return None
+
+    def _write(self, found: list[bytes]) -> Claim:
+        with self._store.session(threads=1) as own:
+            return claims.begun(own, self._cluster, self._model, found, self._unchanged)

@@ -3,13 +3,14 @@
 `jobs.planning` says whether what is new is folded into the state or the window fitted in full. The store's file is
 held for the copy and for the saving only, slice by slice; learning itself runs on the copy.
 What activations used is kept along with the model, of those of which more is known than the last time; of a full fit
-it is written while victims are fitted (`jobs.beside`).
+it is written while victims are fitted, and a large state while pairs are decided (`jobs.beside`).
 """
 
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from duckdb import DuckDBPyConnection
 
@@ -18,6 +19,7 @@ from featurestore.engines.increment import Carried, advance
 from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
 from featurestore.store import claims, followed, models, queries, states, windows
+from featurestore.store.claims import Claim
 from featurestore.store.duck import Store
 from jobs import beside, memory, passing, planning, tracing
 from jobs.config import Settings
@@ -120,9 +122,9 @@ def _once(
 
     plan, begun = held.read(prepare)
     name = f"{at.astimezone(UTC):%Y%m%dT%H%M%S}{at.microsecond // 1000:03d}Z"
-    plan, learned = _learned(held, settings, cluster, plan, begun, name, progress)
+    plan, learned, claim = _learned(held, settings, cluster, plan, begun, name, progress)
     del begun
-    return conclude(held, settings, cluster, plan, learned, name, (started, now()))
+    return conclude(held, settings, cluster, plan, learned, name, (started, now()), claim)
 
 
 def conclude(
@@ -133,9 +135,11 @@ def conclude(
     learned: Learned,
     name: str,
     times: tuple[datetime, datetime],
+    claim: Claim | None = None,
 ) -> Outcome:
-    """Save and publish what any engine learned from one time to the other; return what is said of it."""
-    model, promotion, snapshot = saved(held, settings, cluster, plan, learned, name, times)
+    """Save and publish what any engine learned from one time to the other; return what is said of it. *claim*: see
+    `saving.saved`."""
+    model, promotion, snapshot = saved(held, settings, cluster, plan, learned, name, times, claim)
     outcome = _outcome(cluster, model, plan.span, learned, snapshot, (times[1] - times[0]).total_seconds())
     message = "; ".join(filter(None, (_stays(model, learned), outcome.message, promotion.message)))
     return replace(outcome, message=message, held_back=promotion.reason)
@@ -149,8 +153,9 @@ def _learned(
     begun: windows.Copied,
     name: str,
     progress: Callable[[int, int], None],
-) -> tuple[Plan, Learned]:
-    """Return the candidate, and the plan with the reason that turned out: the one place where a model is made."""
+) -> tuple[Plan, Learned, Claim | None]:
+    """Return the candidate, the plan with the reason that turned out, and under which claim bodies of its state are
+    written already: the one place where a model is made."""
     chosen = options(settings, name, plan)
     if plan.state is not None and plan.newest is not None and not plan.reason:
         carried = Carried(plan.tables, plan.newest.metrics)
@@ -158,7 +163,7 @@ def _learned(
         found = advance(inputs, chosen, plan.state, carried, passing=plan.passing)
         if isinstance(found, Learned):
             reason = f"newer history: {_news(found, plan.newest)}"
-            return replace(plan, reason=reason, state=plan.state.emptied()), found
+            return replace(plan, reason=reason, state=plan.state.emptied()), found, None
         reason = found
         del inputs, carried
 
@@ -170,8 +175,10 @@ def _learned(
     inputs = _inputs(held, cluster, plan, begun)
     before = None if plan.state is None else states.filled(held, cluster, plan.state)
     plan = replace(plan, state=None if before is None else before.emptied())
-    with beside.writing(held, cluster) as keep:
-        return plan, learn(inputs, options(settings, name, plan), progress, before, keep)
+    unchanged = partial(states.unchanged, cluster=cluster, serial=plan.serial)
+    with beside.writing(held, cluster) as keep, beside.Bodies(held, cluster, name, plan.state, unchanged) as ahead:
+        learned = learn(inputs, options(settings, name, plan), progress, before, keep, ahead.begin)
+        return plan, learned, ahead.claim()
 
 
 def _begun(con: DuckDBPyConnection, cluster: str, plan: Plan) -> windows.Copied:

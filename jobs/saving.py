@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 #: Runs set aside and pairs, together, and bytes of the state, up to which a model is judged, saved and copied for the
 #: snapshot in one transaction: opening the file once more takes longer than that. Of more, the file is given free in
 #: between, and what is saved is written in parts.
-_AT_ONCE, _BYTES_AT_ONCE = 50_000, 4_000_000
+_AT_ONCE, BYTES_AT_ONCE = 50_000, 4_000_000
 
 
 def saved(
@@ -39,9 +39,12 @@ def saved(
     learned: Learned,
     name: str,
     times: tuple[datetime, datetime],
+    begun: Claim | None = None,
 ) -> tuple[models.Model, Promotion, Snapshot]:
     """Write what was learned, all or nothing of the model and the state, and publish: the one place where a
-    candidate becomes a model. Return the model that was learned, or stays, whether it answers, and the snapshot."""
+    candidate becomes a model. Return the model that was learned, or stays, whether it answers, and the snapshot.
+
+    *begun* is the claim under which the long bodies of the state were written already (`beside.Bodies`)."""
     started, finished = times
     *parts, last = use.parts(learned.used)
     for part in parts:
@@ -52,13 +55,15 @@ def saved(
     def unchanged(con: DuckDBPyConnection) -> None:
         states.unchanged(con, cluster, plan.serial)
 
-    def save(con: DuckDBPyConnection, promotion: Promotion, claim: Claim | None) -> models.Model:
+    def save(
+        con: DuckDBPyConnection, promotion: Promotion, claim: Claim | None, left: Mapping[str, pa.Table]
+    ) -> models.Model:
         unchanged(con)
         if claim is not None:
             claims.check(con, claim)
         model = _model(cluster, plan, learned, name, promotion, started)
         if learned.changed:
-            models.save(con, model, tables if claim is None else {})
+            models.save(con, model, left)
             models.carry(con, cluster, model.model, [each for each in DETAILS if each not in learned.details])
         if learned.state is not None:
             known = replace(learned.state.head, read=micros(started))
@@ -76,18 +81,22 @@ def saved(
         use.write(con, cluster, last)
         found = look(con, cluster, plan.span, aside=plan.holdout, carried=_answered(plan))
         little = found.rows + learned.tables["pairs"].num_rows <= _AT_ONCE
-        if not little or sum(map(len, bodies.long(rows))) > _BYTES_AT_ONCE:
+        if begun is not None or not little or sum(map(len, bodies.long(rows))) > BYTES_AT_ONCE:
             return found
         promotion = judged(found)
-        return save(con, promotion, None), promotion, assemble.snapshot(con, finished)
+        return save(con, promotion, None, tables), promotion, assemble.snapshot(con, finished)
 
     done = held.write(finish)
     if isinstance(done, Standing):
         verdict = judged(done)
         # A model of this name that is known already would lose its rows before the new one has all of its own.
         known = done.newest is not None and done.newest.model == name
-        claim = None if known else claims.in_parts(held, cluster, name, bodies.long(rows), tables, unchanged)
-        model = held.write(lambda con: save(con, verdict, claim))
+        claim = begun
+        if claim is not None and not known:
+            claims.fill(held, claim, tables)
+        elif not known:
+            claim = claims.in_parts(held, cluster, name, bodies.long(rows), tables, unchanged)
+        model = held.write(lambda con: save(con, verdict, claim, tables if known else {}))
         done = model, verdict, held.read(lambda con: assemble.snapshot(con, finished))
     model, promotion, snapshot = done
     put(settings, snapshot)

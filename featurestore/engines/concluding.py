@@ -47,11 +47,18 @@ class Found:
 
 
 def conclude(
-    found: Found, ready: Prepared, inputs: Inputs, options: Options, past: Past, before: State | None
+    found: Found,
+    ready: Prepared,
+    inputs: Inputs,
+    options: Options,
+    past: Past,
+    before: State | None,
+    told: Callable[[State], None] = lambda state: None,
 ) -> Learned:
     """Return the candidate: the state begun, pairs predicted and decided, classes told.
 
-    Of *ready* only names and counts are read, of *inputs* what is declared, and until when.
+    Of *ready* only names and counts are read, of *inputs* what is declared, and until when. *told* is given the state
+    before pairs are decided.
     """
     names, kinds = ready.runs.functions.to_pylist(), ready.runs.node_types.to_pylist()
     begun = begin(found.fits, found.days, found.several, past, inputs.settled, options)
@@ -65,6 +72,7 @@ def conclude(
         names, kinds, found.counted, found.measured, inputs.declared, stated, guessed.predicted
     )
     state = _state(begun, found, ready, inputs, options, past, prior, before)
+    told(state)
     metrics = {
         "functions": found.ran,
         "evidence": begun.rows,

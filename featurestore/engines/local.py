@@ -33,12 +33,14 @@ def learn(
     progress: Callable[[int, int], None] = lambda done, of: None,
     before: State | None = None,
     keep: Callable[[pa.Table], pa.Table] = lambda used: used,
+    told: Callable[[State], None] = lambda state: None,
 ) -> Learned:
     """Learn from *inputs* in full; where nothing can be said the tables say unknown or are empty, never an error.
 
     *before* is the state so far with all its steps: what it knows from before the window, or of activations that are
     gone, stays known. *progress* is told after each victim how many of how many are done; *keep* is given what
-    activations used, before anything is fitted, and returns what of it the candidate still has to have.
+    activations used, before anything is fitted, and returns what of it the candidate still has to have; *told* the
+    state, before pairs are decided.
     Deterministic, independent of the rows' order.
     """
     ready = prepare(inputs, options)
@@ -77,7 +79,7 @@ def learn(
                 first=int(runs.start[seen].min()) if seen.any() else None,
                 last=int(runs.end[seen].max()) if seen.any() else None,
             )
-            return conclude(found, ready, inputs, options, past, before)
+            return conclude(found, ready, inputs, options, past, before, told)
 
 
 def _fitted(

@@ -8,6 +8,7 @@ took it from has to learn anew. What a run that was killed has left is deleted w
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
@@ -67,7 +68,16 @@ def in_parts(
     tables: Mapping[str, pa.Table],
     before: Callable[[DuckDBPyConnection], None],
 ) -> Claim:
-    """Write *bodies* and rows of *tables* (as `models.fill`) part by part; return the claim that they stand under.
+    """Write *bodies* (`begun`) and rows of *tables* (`fill`); return the claim that they stand under."""
+    own = begun(store, cluster, model, bodies, before)
+    fill(store, own, tables)
+    return own
+
+
+def begun(
+    store: Store, cluster: str, model: str, bodies: Sequence[bytes], before: Callable[[DuckDBPyConnection], None]
+) -> Claim:
+    """Write *bodies* part by part; return the claim that they stand under.
 
     *before* is asked first, in the transaction that claims. Raises `Outdated` where another run took the claim.
     """
@@ -77,19 +87,23 @@ def in_parts(
         return claim(con, cluster, model, len(bodies))
 
     own = store.write(begin)
-
-    def add(work: Callable[[DuckDBPyConnection], None]) -> None:
-        def checked(con: DuckDBPyConnection) -> None:
-            check(con, own)
-            work(con)
-
-        store.write(checked)
-
     for part in pieces.cut(bodies, own.first):
-        add(lambda con, part=part: pieces.write(con, part))  # type: ignore[misc]
-    for some in _some(tables):
-        add(lambda con, some=some: models.fill(con, cluster, model, some))  # type: ignore[misc]
+        _add(store, own, partial(pieces.write, pieces=part))
     return own
+
+
+def fill(store: Store, own: Claim, tables: Mapping[str, pa.Table]) -> None:
+    """Write rows of the claim's model (as `models.fill`) part by part. Raises `Outdated` as `begun` does."""
+    for some in _some(tables):
+        _add(store, own, partial(models.fill, cluster=own.cluster, model=own.model, tables=some))
+
+
+def _add(store: Store, own: Claim, work: Callable[[DuckDBPyConnection], None]) -> None:
+    def checked(con: DuckDBPyConnection) -> None:
+        check(con, own)
+        work(con)
+
+    store.write(checked)
 
 
 def _some(tables: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Table]]:

@@ -1,6 +1,7 @@
 """How many run in the cluster at once: worked by hand, and against summing overlaps one by one."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,11 +55,12 @@ def test_as_by_summing_overlaps_of_many_runs_in_any_order():
     np.testing.assert_allclose(found[:, 3], shared.sum(axis=1), atol=1e-9)
 
 
-def test_one_sweep_finds_what_looking_up_does():
+@pytest.mark.parametrize("long", [0.05, 4.0, 500.0])  # one after the other, some at once, nearly all at once
+def test_one_sweep_finds_what_looking_up_does(long):
     """Of runs in any order, some of no length, asked about different functions for each of two victims."""
     draw = np.random.default_rng(9)
     function, start = draw.integers(0, 4, 500).astype(np.int32), np.round(draw.uniform(0, 200, 500), 2)
-    end = start + np.where(draw.random(500) < 0.1, 0.0, np.round(draw.exponential(4.0, 500), 2))
+    end = start + np.where(draw.random(500) < 0.1, 0.0, np.round(draw.exponential(long, 500), 2))
     asked = draw.permutation(500)[:200]
     victim, columns = (np.arange(200) >= 120).astype(np.int64), [np.array([1, 3]), np.array([0, 1, 2])]
 

@@ -10,12 +10,15 @@ from unittest import mock
 
 import pytest
 
+from featurestore.engines import candidate
 from featurestore.states import pack_blocks
 from featurestore.store import bodies, claims, models, pieces, published, states
 from featurestore.store.duck import Store
-from jobs import learn, saving
+from jobs import beside, learn, saving
 from jobs.config import LearnSettings, Settings, StoreSettings
+from pipeline.errors import Temporary
 from tests.support.history import BEGIN, fill, history
+from tests.support.service import wait_until
 from tests.support.stores import select
 
 UNTIL = BEGIN + dt.timedelta(hours=30)
@@ -35,20 +38,24 @@ def write(self, work, prepared=None):
         os.kill(os.getpid(), 9)
     return found
 Store.write = write
-with in_small_parts():
+with in_small_parts(sys.argv[3] == "ahead"):
     again(sys.argv[1])
 """
 
+#: Whether bodies are written ahead, beside what follows the state, or with the model's rows.
+WHEN = ("ahead", "with the rows")
+
 
 @contextlib.contextmanager
-def in_small_parts():
-    """Everything is long, and a part holds little."""
+def in_small_parts(ahead=False):
+    """Everything is long, and a part holds little; bodies may be written *ahead*."""
     with contextlib.ExitStack() as stack:
         for module, name, value in (
             (saving, "_AT_ONCE", 0),
             (bodies, "LONG", 200),
             (pieces, "PART", 20),
             (claims, "PART", 20),
+            *([(beside, "BYTES_AT_ONCE", 0)] if ahead else []),
         ):
             stack.enter_context(mock.patch.object(module, name, value))
         yield
@@ -106,7 +113,8 @@ def second(first, tmp_path_factory):
     return directory
 
 
-def test_in_parts_the_same_is_saved_as_at_once(first, second, tmp_path):
+@pytest.mark.parametrize("when", WHEN)
+def test_in_parts_the_same_is_saved_as_at_once(first, second, tmp_path, when):
     directory = shutil.copytree(first, tmp_path / "copy")
     whole, written = Store.write, []
 
@@ -114,7 +122,7 @@ def test_in_parts_the_same_is_saved_as_at_once(first, second, tmp_path):
         written.append(select(self, "SELECT count(*) FROM folded_pieces")[0][0])
         return whole(self, work, prepared)
 
-    with in_small_parts(), mock.patch.object(Store, "write", write):
+    with in_small_parts(when == "ahead"), mock.patch.object(Store, "write", write):
         again(directory)
     assert len(written) > 5
     assert max(after - before for before, after in pairwise(written)) <= 20, "pieces that one transaction wrote"
@@ -123,10 +131,13 @@ def test_in_parts_the_same_is_saved_as_at_once(first, second, tmp_path):
     assert left(directory) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("done", [2, 5])
-def test_killed_between_two_parts_the_former_model_answers_and_the_next_run_clears(first, second, tmp_path, done):
+def test_killed_between_two_parts_the_former_model_answers_and_the_next_run_clears(
+    first, second, tmp_path, done, when
+):
     directory = shutil.copytree(first, tmp_path / "copy")
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(directory), str(done)], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(directory), str(done), when], check=False)
     assert killed.returncode == -9
     assert told(directory) == told(first)
     assert state(directory) == state(first)
@@ -138,7 +149,8 @@ def test_killed_between_two_parts_the_former_model_answers_and_the_next_run_clea
     assert left(directory) == [0, 0, 0]
 
 
-def test_who_has_lost_the_claim_learns_anew(first, second, tmp_path):
+@pytest.mark.parametrize("when", WHEN)
+def test_who_has_lost_the_claim_learns_anew(first, second, tmp_path, when):
     """Another run begins to write while this one does, and finishes first."""
     directory = shutil.copytree(first, tmp_path / "copy")
     whole, others = claims.check, []
@@ -149,11 +161,46 @@ def test_who_has_lost_the_claim_learns_anew(first, second, tmp_path):
             claims.claim(con, "c1", "another", 1)
         whole(con, own)
 
-    with in_small_parts(), mock.patch.object(claims, "check", check):
+    with in_small_parts(when == "ahead"), mock.patch.object(claims, "check", check):
         outcome = again(directory)
     assert len(others) == 1
     assert told(directory) == told(second)
     assert outcome.model == told_model(directory)
+    assert left(directory) == [0, 0, 0]
+
+
+def test_bodies_are_written_before_pairs_are_decided(first, tmp_path):
+    """As many as there are of them in the end, and nobody reads them before."""
+    directory, whole, begun = shutil.copytree(first, tmp_path / "copy"), candidate.decide, []
+    store, former = Store(made(directory).store.path), state(directory)
+
+    def decide(*given):
+        count = "SELECT count(DISTINCT entry) FROM folded_pieces WHERE entry NOT IN (SELECT entry FROM folded)"
+        wait_until(lambda: select(store, count)[0][0] > 1)
+        begun.append(state(directory) == former)
+        return whole(*given)
+
+    with in_small_parts(ahead=True), mock.patch.object(candidate, "decide", decide):
+        again(directory)
+    assert begun == [True]
+    assert left(directory) == [0, 0, 0]
+    assert state(directory) != former
+
+
+def test_where_others_have_the_file_for_too_long_bodies_are_written_with_the_rows(first, second, tmp_path):
+    directory, whole, tried = shutil.copytree(first, tmp_path / "copy"), claims.begun, []
+
+    def begun(*given):
+        tried.append(len(given))
+        if len(tried) == 1:
+            raise Temporary("store", "locked", "held by another process for longer than 30 s")
+        return whole(*given)
+
+    with in_small_parts(ahead=True), mock.patch.object(claims, "begun", begun):
+        again(directory)
+    assert len(tried) == 2
+    assert told(directory) == told(second)
+    assert state(directory) == state(second)
     assert left(directory) == [0, 0, 0]
 
 
