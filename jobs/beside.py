@@ -19,12 +19,9 @@ from duckdb import DuckDBPyConnection
 from featurestore.states import State
 from featurestore.store import bodies, claims, states, use
 from featurestore.store.claims import Claim
-from featurestore.store.duck import Store
+from featurestore.store.duck import PAUSE, Store
 from jobs.saving import BYTES_AT_ONCE
 from pipeline.errors import Temporary
-
-#: Seconds for which the file is free after a part: others ask for it ten times a second, and would find it taken.
-_PAUSE = 0.05
 
 
 @contextmanager
@@ -62,7 +59,7 @@ def _write(store: Store, cluster: str, parts: list[pa.Table], failed: Event) -> 
         while parts and not failed.is_set():
             own.write(partial(use.write, cluster=cluster, rows=parts[-1]))
             parts.pop()
-            failed.wait(_PAUSE)
+            failed.wait(PAUSE)
 
 
 class Bodies:

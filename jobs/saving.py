@@ -47,8 +47,7 @@ def saved(
     *begun* is the claim under which the long bodies of the state were written already (`beside.Bodies`)."""
     started, finished = times
     *parts, last = use.parts(learned.used)
-    for part in parts:
-        held.write(partial(use.write, cluster=cluster, rows=part))
+    held.write_each(partial(use.write, cluster=cluster, rows=part) for part in parts)
     rows = [] if learned.state is None else states.laid(learned.state, plan.state)
     tables = {**learned.tables, **learned.details} if learned.changed else {}
 

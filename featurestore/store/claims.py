@@ -87,23 +87,22 @@ def begun(
         return claim(con, cluster, model, len(bodies))
 
     own = store.write(begin)
-    for part in pieces.cut(bodies, own.first):
-        _add(store, own, partial(pieces.write, pieces=part))
+    store.write_each(_under(own, partial(pieces.write, pieces=part)) for part in pieces.cut(bodies, own.first))
     return own
 
 
 def fill(store: Store, own: Claim, tables: Mapping[str, pa.Table]) -> None:
     """Write rows of the claim's model (as `models.fill`) part by part. Raises `Outdated` as `begun` does."""
-    for some in _some(tables):
-        _add(store, own, partial(models.fill, cluster=own.cluster, model=own.model, tables=some))
+    each = (partial(models.fill, cluster=own.cluster, model=own.model, tables=some) for some in _some(tables))
+    store.write_each(_under(own, work) for work in each)
 
 
-def _add(store: Store, own: Claim, work: Callable[[DuckDBPyConnection], None]) -> None:
+def _under(own: Claim, work: Callable[[DuckDBPyConnection], None]) -> Callable[[DuckDBPyConnection], None]:
     def checked(con: DuckDBPyConnection) -> None:
         check(con, own)
         work(con)
 
-    store.write(checked)
+    return checked
 
 
 def _some(tables: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Table]]:

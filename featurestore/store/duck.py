@@ -9,7 +9,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 #: No transaction should hold the file longer.
 HOLD = timedelta(seconds=2)
+#: Seconds for which the file is free after one of many parts: others ask for it ten times a second, and would find it
+#: taken.
+PAUSE = 0.05
 
 _log = structlog.get_logger(__name__)
 
@@ -151,6 +154,12 @@ class Store:
             return self._transact(prepared, work, read_only=False)
         with self._staged() as con:
             return self._transact(con, work, read_only=False)
+
+    def write_each(self, works: Iterable[Callable[[DuckDBPyConnection], object]]) -> None:
+        """Do each of *works* in a transaction of its own, as `write`; for a moment after it the file is others'."""
+        for work in works:
+            self.write(work)
+            time.sleep(PAUSE)
 
     def read(self, work: Callable[[DuckDBPyConnection], T]) -> T:
         """Do *work* in one read-only transaction, beside other readers; otherwise as `write`.

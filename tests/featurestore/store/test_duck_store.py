@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from featurestore.store import duck, migrations
 from featurestore.store.duck import Store, staging
 from pipeline.errors import BadInput, Permanent, Temporary
+from tests.support.stores import select
 
 pytestmark = pytest.mark.usefixtures("made_anew")
 
@@ -298,3 +299,25 @@ def test_a_log_left_by_a_killed_writer_is_read(tmp_path: Path) -> None:
     assert killed.returncode == -9
     assert Path(f"{store.path}.wal").exists()
     assert remembered(store) == ["before", "killed"]
+
+
+def test_after_each_of_many_parts_the_file_is_free_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks for it again at once keeps those waiting who ask ten times a second."""
+    store = Store(tmp_path / "s.duckdb")
+    write, times = Store.write, list[float]()
+
+    def timed(self: Store, work: Callable[[duckdb.DuckDBPyConnection], object]) -> object:
+        times.append(time.monotonic())
+        found = write(self, work)
+        times.append(time.monotonic())
+        return found
+
+    monkeypatch.setattr(Store, "write", timed)
+    store.write_each(
+        lambda con, number=number: con.execute("INSERT INTO saving VALUES ('c', 'm', ?, ?)", [number, number])
+        for number in range(3)
+    )
+    assert select(store, "SELECT first FROM saving ORDER BY 1") == [(0,), (1,), (2,)]
+    assert min(after - before for before, after in zip(times[1::2], times[2::2], strict=False)) >= duck.PAUSE
