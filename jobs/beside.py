@@ -66,7 +66,8 @@ class Bodies:
     """Writes the long bodies of the state of *model* as soon as there is a state, beside what follows.
 
     *before* is the state that is known of *cluster*, or None; *unchanged* raises `claims.Outdated` where the store
-    has another one by now. To be used as a context, which is left once the writing has ended.
+    has another one by now. To be used as a context, which is left once the writing has ended: where the work inside
+    fails, with the part that is being written.
     """
 
     def __init__(
@@ -81,11 +82,14 @@ class Bodies:
         self._unchanged = unchanged
         self._pool = ThreadPoolExecutor(1)
         self._begun: Future[Claim] | None = None
+        self._failed = Event()
 
     def __enter__(self) -> "Bodies":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._failed.set()
         self._pool.shutdown()
 
     def begin(self, state: State) -> None:
@@ -105,4 +109,7 @@ class Bodies:
 
     def _write(self, found: list[bytes]) -> Claim:
         with self._store.session(threads=1) as own:
-            return claims.begun(own, self._cluster, self._model, found, self._unchanged)
+            return claims.begun(own, self._cluster, self._model, found, self._unchanged, self._wanted)
+
+    def _wanted(self) -> bool:
+        return not self._failed.is_set()

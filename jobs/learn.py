@@ -7,6 +7,8 @@ it is written while victims are fitted, and a large state while pairs are decide
 """
 
 import contextlib
+import random
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +20,7 @@ from featurestore.engines.candidate import Inputs, Learned, Options
 from featurestore.engines.increment import Carried, advance
 from featurestore.engines.local import learn
 from featurestore.snapshot import Snapshot
-from featurestore.store import claims, followed, models, queries, states, windows
+from featurestore.store import bodies, claims, followed, models, queries, states, windows
 from featurestore.store.claims import Claim
 from featurestore.store.duck import Store
 from jobs import beside, memory, passing, planning, tracing
@@ -71,13 +73,17 @@ def run(
     memory.lean()
     opened = store or Store(settings.store.path, settings.store.deadline)
     with opened.session() as held, tracing.span("learn", {"cluster": cluster, "full": full}) as tell:
+        attempt = 0
         while True:
+            attempt, began = attempt + 1, time.monotonic()
             with contextlib.suppress(claims.Outdated):  # another run was faster: learn what it has left
                 _pass(held, settings, cluster, now, progress)
                 found = _once(held, settings, cluster, now, full, progress)
                 tell({"model": found.model, "activations": found.activations, "evidence": found.evidence})
                 tell({"functions": found.functions, "snapshot": found.snapshot, "held_back": found.held_back})
                 return found
+            # Two that begin again at once would take the claim from each other for ever.
+            time.sleep(random.uniform(0.0, attempt * (time.monotonic() - began)))
 
 
 def _pass(
@@ -173,7 +179,11 @@ def _learned(
 
         plan, begun = held.read(prepare)
     inputs = _inputs(held, cluster, plan, begun)
-    before = None if plan.state is None else states.filled(held, cluster, plan.state)
+    before = None
+    try:
+        before = None if plan.state is None else states.filled(held, cluster, plan.state)
+    except bodies.Damaged as error:
+        plan = replace(plan, reason=planning.lost(error))
     plan = replace(plan, state=None if before is None else before.emptied())
     unchanged = partial(states.unchanged, cluster=cluster, serial=plan.serial)
     with beside.writing(held, cluster) as keep, beside.Bodies(held, cluster, name, plan.state, unchanged) as ahead:

@@ -7,6 +7,7 @@ fold the blocks that they close and decide nothing. What is left over after the 
 from dataclasses import dataclass
 from datetime import datetime
 
+import structlog
 from duckdb import DuckDBPyConnection
 
 from featurestore.engines.folding import HOUR, cuts
@@ -17,6 +18,8 @@ from featurestore.store.duck import Store
 from jobs.config import Settings
 from jobs.planning import lasting, micros, options, time
 from pipeline.records import Window
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,11 @@ def _before(hours: Ints, counts: Ints, at: datetime) -> int:
 def age(store: Store, cluster: str, settings: Settings, memory: float) -> None:
     """Fold the oldest steps of the state of *cluster* into what is known from before, until the others hold no more
     evidence than is fitted together: they are never fitted again."""
-    old = store.read(lambda con: states.older(con, cluster, settings.learn.activations))
+    try:
+        old = store.read(lambda con: states.older(con, cluster, settings.learn.activations))
+    except bodies.Damaged as error:  # the next full fit begins it anew
+        _log.warning("steps not folded", cluster=cluster, error=str(error))
+        return
     if old is not None:
         rows = states.aged_rows(folded(old.aged, old.steps, memory))
         claim = claims.in_parts(store, cluster, "", bodies.long(rows), {}, lambda con: None)

@@ -11,7 +11,7 @@ from featurestore.engines.candidate import Options, basis
 from featurestore.engines.folding import MOST
 from featurestore.interference.evidence import Options as Estimation
 from featurestore.states import State
-from featurestore.store import heldout, models, queries, states, use, windows
+from featurestore.store import bodies, heldout, models, queries, states, use, windows
 from jobs.config import Settings
 from pipeline.records import Window
 
@@ -86,16 +86,20 @@ def plan(
         known = [max(each, span.since) for each in known]
     came = min([span.until, *(mark for mark in (series, queries.oldest(con, cluster, "activations")) if mark)])
     settled = max(came, span.until - _MOST_LAG, *([min(come, span.until)] if come else [])) - lasting(settings)
-    state = states.load(con, cluster)
+    head, damaged = states.head(con, cluster), ""
+    try:
+        state = states.load(con, cluster)
+    except bodies.Damaged as error:
+        state, damaged = None, lost(error)
     made = Plan(
-        reason="asked for in full" if full else "",
+        reason=damaged or ("asked for in full" if full else ""),
         span=span,
         first=span.since,
         since=span.since,
         settled=settled,
         use_since=min(known, default=None),
         use_settled=use_settled,
-        serial=0 if state is None else state.head.serial,
+        serial=0 if head is None else head.serial,
         newest=newest,
         state=state,
         holdout=heldout.enough(
@@ -115,13 +119,21 @@ def plan(
 def refit(con: DuckDBPyConnection, cluster: str, found: Plan, reason: str, settings: Settings) -> Plan:
     """Return the plan of a full fit for *reason*: of the window, of what is left of the block that it cuts, and of
     what was not folded when it left the window. The steps of its state are yet to be read (`states.filled`)."""
-    state = states.outlined(con, cluster)
+    try:
+        state = states.outlined(con, cluster)
+    except bodies.Damaged as error:
+        state, reason = None, lost(error)
     since = micros(found.span.since)
     if state is not None:
         cut = [step.since for step in state.steps if step.since < since < step.until]
         since = min([since, state.head.closed, *cut])
     first = states.reach(con, cluster, time(since)) - 2 * settings.schedule.step
     return replace(found, reason=reason, state=state, since=time(since), first=first, tables={})
+
+
+def lost(error: bodies.Damaged) -> str:
+    """Return why a state that cannot be read is begun anew."""
+    return f"{error}; what it knew from before the window is lost"
 
 
 def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Settings, code_version: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 
 from featurestore.store import pieces
+from pipeline.errors import Permanent
 
 #: Longer bodies stand in pieces, but for a head.
 LONG = 65_536
@@ -27,6 +28,15 @@ class Row:
     rows: float = 0.0
 
 
+class Damaged(Permanent):
+    """Pieces of what is folded are missing."""
+
+    def __init__(self, cluster: str, missing: int) -> None:
+        super().__init__(
+            "store", "damaged", f"the state of cluster {cluster} is damaged: {missing} parts of it are gone"
+        )
+
+
 def long(rows: Sequence[Row]) -> list[bytes]:
     """Return the bodies of *rows* that stand in pieces, in order."""
     return [row.body for row in rows if _is_long(row)]
@@ -39,7 +49,9 @@ def _is_long(row: Row) -> bool:
 def read(
     con: DuckDBPyConnection, cluster: str, kinds: Sequence[str], last: int | None = None, first: int = 0
 ) -> list[Row]:
-    """Return what is stored of *kinds*, in order of numbers and parts, from the number *first* up to the *last*."""
+    """Return what is stored of *kinds*, in order of numbers and parts, from the number *first* up to the *last*.
+
+    Raises `Damaged`."""
     rows = con.execute(
         """
         SELECT kind, part, number, since, until, "rows", entry, rowid FROM folded
@@ -48,6 +60,8 @@ def read(
         [cluster, list(kinds), first, last],
     ).fetchall()
     bodies = pieces.read(con, [entry for *_, entry, _ in rows if entry])
+    if missing := sum(1 for *_, entry, _ in rows if entry and entry not in bodies):
+        raise Damaged(cluster, missing)
     short = con.execute(
         "SELECT rowid, body FROM folded WHERE cluster = ? AND kind IN ? AND entry = 0", [cluster, list(kinds)]
     ).fetchall()

@@ -6,9 +6,11 @@ of its own, and the last one makes them count. The last run to begin has the cla
 took it from has to learn anew. What a run that was killed has left is deleted when the next one claims, or saves.
 """
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
@@ -18,6 +20,9 @@ from featurestore.store.duck import Store
 
 #: Rows of a model's tables that one transaction writes at most: whole row groups of DuckDB, like those of pieces.
 PART = pieces.PART
+
+#: Entries are numbers of 63 bits: there are some millions of claims in them.
+_APART = 1 << 40
 
 
 class Outdated(Exception):
@@ -37,9 +42,10 @@ class Claim:
 def claim(con: DuckDBPyConnection, cluster: str, model: str, bodies: int) -> Claim:
     """Return the claim for *model* with so many *bodies*; whoever had that of *cluster* has it no more."""
     end(con, cluster)
-    before = pieces.last(con)
-    con.execute("INSERT INTO saving VALUES (?, ?, ?, ?)", [cluster, model, before + 1, before + bodies])
-    return Claim(cluster, model, before + 1, before + bodies)
+    # Entries of a claim that was lost are free again: where they began tells two of the same name apart.
+    first = pieces.last(con) + 1 + secrets.randbelow(_APART)
+    con.execute("INSERT INTO saving VALUES (?, ?, ?, ?)", [cluster, model, first, first + bodies - 1])
+    return Claim(cluster, model, first, first + bodies - 1)
 
 
 def check(con: DuckDBPyConnection, own: Claim) -> None:
@@ -75,9 +81,14 @@ def in_parts(
 
 
 def begun(
-    store: Store, cluster: str, model: str, bodies: Sequence[bytes], before: Callable[[DuckDBPyConnection], None]
+    store: Store,
+    cluster: str,
+    model: str,
+    bodies: Sequence[bytes],
+    before: Callable[[DuckDBPyConnection], None],
+    wanted: Callable[[], bool] = lambda: True,
 ) -> Claim:
-    """Write *bodies* part by part; return the claim that they stand under.
+    """Write *bodies* part by part, as long as that is *wanted*; return the claim that they stand under.
 
     *before* is asked first, in the transaction that claims. Raises `Outdated` where another run took the claim.
     """
@@ -87,7 +98,8 @@ def begun(
         return claim(con, cluster, model, len(bodies))
 
     own = store.write(begin)
-    store.write_each(_under(own, partial(pieces.write, pieces=part)) for part in pieces.cut(bodies, own.first))
+    parts = takewhile(lambda _: wanted(), pieces.cut(bodies, own.first))
+    store.write_each(_under(own, partial(pieces.write, pieces=part)) for part in parts)
     return own
 
 

@@ -5,6 +5,7 @@ import datetime as dt
 import shutil
 import subprocess
 import sys
+import threading
 from itertools import pairwise
 from unittest import mock
 
@@ -149,16 +150,17 @@ def test_killed_between_two_parts_the_former_model_answers_and_the_next_run_clea
     assert left(directory) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("when", WHEN)
-def test_who_has_lost_the_claim_learns_anew(first, second, tmp_path, when):
-    """Another run begins to write while this one does, and finishes first."""
+def test_who_has_lost_the_claim_learns_anew(first, second, tmp_path, when, alike):
+    """Another run begins to write while this one does, of another model or of one of the very same name and size."""
     directory = shutil.copytree(first, tmp_path / "copy")
     whole, others = claims.check, []
 
     def check(con, own):
         if not others:
             others.append(own)
-            claims.claim(con, "c1", "another", 1)
+            claims.claim(con, "c1", *((own.model, own.last - own.first + 1) if alike else ("another", 1)))
         whole(con, own)
 
     with in_small_parts(when == "ahead"), mock.patch.object(claims, "check", check):
@@ -202,6 +204,58 @@ def test_where_others_have_the_file_for_too_long_bodies_are_written_with_the_row
     assert told(directory) == told(second)
     assert state(directory) == state(second)
     assert left(directory) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("done", [2, 4])
+def test_where_the_decision_fails_no_further_part_is_written(first, tmp_path, done):
+    directory, written, failed = shutil.copytree(first, tmp_path / "copy"), [], threading.Event()
+    whole, left_at = pieces.write, beside.Bodies.__exit__
+
+    def write(con, part):
+        written.append(part.num_rows)
+        whole(con, part)
+        if len(written) == done:
+            assert failed.wait(60)
+
+    def decide(*_):
+        wait_until(lambda: len(written) == done)
+        raise KeyError("decision")
+
+    def leave(self, *given):
+        threading.Timer(0.2, failed.set).start()  # once the failure is known
+        left_at(self, *given)
+
+    with (
+        in_small_parts(ahead=True),
+        mock.patch.object(pieces, "write", lambda con, pieces: write(con, pieces)),
+        mock.patch.object(candidate, "decide", decide),
+        mock.patch.object(beside.Bodies, "__exit__", leave),
+        pytest.raises(KeyError, match="decision"),
+    ):
+        again(directory)
+    assert len(written) == done
+    assert told(directory) == told(first)
+    assert state(directory) == state(first)
+
+
+@pytest.mark.parametrize("kind", ["current", "step", "point", "aged"])
+def test_a_state_of_which_parts_are_gone_is_begun_anew(first, second, tmp_path, kind):
+    directory = shutil.copytree(first, tmp_path / "copy")
+    with in_small_parts():
+        again(directory)
+    store = Store(made(directory).store.path)
+    entries = "SELECT entry FROM folded WHERE entry > 0 AND kind = ?"
+    store.write(lambda con: con.execute(f"DELETE FROM folded_pieces WHERE entry IN ({entries})", [kind]))
+    outcome = learn.run(made(directory), "c1", now=lambda: LATER + dt.timedelta(hours=1), full=True)
+    reason = store.read(lambda con: models.find(con, "c1", outcome.model).reason)
+    if kind == "aged":  # of which there is nothing here
+        assert reason == "asked for in full"
+    else:
+        assert "of it are gone; what it knew from before the window is lost" in reason
+    assert told(directory)[2] == told(second)[2]
+    assert left(directory) == [0, 0, 0]
+    following = learn.run(made(directory), "c1", now=lambda: LATER + dt.timedelta(hours=2))
+    assert "lost" not in store.read(lambda con: models.find(con, "c1", following.model).reason)
 
 
 def told_model(directory):
