@@ -96,7 +96,8 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
         if replica:
             pass
         elif not settings.store.path.exists():
-            yield Finding("", "store", "history", "warning", f"{store.path}: not there yet", "run colocate collect")
+            bring = "run colocate collect" if settings.clusters else "run colocate import, or configure a cluster"
+            yield Finding("", "store", "history", "warning", f"{store.path}: not there yet", bring)
         else:
             collected = {cluster.name for cluster in settings.clusters}
             for row in store.read(queries.health).to_pylist():

@@ -84,13 +84,25 @@ def _logger() -> Any:
 
 
 def cluster_of(name: str | None, held: "Settings", known: "Snapshot") -> str:
-    """Return the cluster that is meant: the named one, else the served one, else the only one, else ``default``."""
+    """Return the cluster that is meant: the named one, else the served one, else the only one, else ``default``.
+
+    Raises `BadInput` for a name that is none of those known, where any is.
+    """
     if name is not None:
-        return name
+        return there(name, held, known)
     if held.serve.cluster is not None:
         return held.serve.cluster
     names = [cluster.name for cluster in held.clusters] or list(known.clusters)
     return names[0] if len(names) == 1 else "default" if not names else _ambiguous(names)
+
+
+def there(name: str, held: "Settings", known: "Snapshot") -> str:
+    """Return the *name* of a cluster; raises `BadInput` where it is none of those known, if any is."""
+    configured = [cluster.name for cluster in held.clusters]
+    names = configured + [each for each in known.clusters if each not in configured]
+    if names and name not in names:
+        raise BadInput(f"cluster {name!r}: neither configured nor imported; there are {', '.join(names)}")
+    return name
 
 
 def _ambiguous(names: list[str]) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from jobs.cli.common import Cluster, Output, settings, snapshot, warn
+from jobs.cli.common import Cluster, Output, settings, snapshot, there, warn
 from jobs.cli.output import Format, document, rows
 from pipeline.errors import BadInput
 
@@ -60,7 +60,9 @@ def _explain(
     from jobs.explaining import explain
 
     held = settings(context)
-    found = explain(held, snapshot(held), victim, aggressor, cluster, node_type)
+    known = snapshot(held)
+    chosen = None if cluster is None else there(cluster, held, known)
+    found = explain(held, known, victim, aggressor, chosen, node_type)
     typer.echo("\n".join(map(shown, found)) if output is Format.table else document(found, output), nl=False)
 
 
@@ -131,7 +133,10 @@ def _show(
 ) -> None:
     from jobs.service.known import KNOWN, select
 
-    known = snapshot(settings(context))
+    held = settings(context)
+    known = snapshot(held)
+    if (cluster := given.get("cluster")) is not None:
+        there(cluster, held, known)
     chosen = {key: value for key, value in given.items() if value is not None}
     found = select(KNOWN[name], known, chosen, wide=wide)
     if len(found) > limit:
