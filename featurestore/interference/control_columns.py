@@ -79,7 +79,8 @@ def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
     sizes[NODE] = len(nodes) if len(nodes) > 1 else 0
     sizes[SPELL] = len(spells) if days > 1 else 0
     sizes[SERIES] = rows.series.shape[1]
-    sizes[LOAD] = len(_KNOTS) if rows.load.max() - rows.load.min() > 1e-9 else 0
+    load = _lasting(rows.start, node_of, len(nodes), rows.load)
+    sizes[LOAD] = len(_KNOTS) if load.max() - load.min() > 1e-9 else 0
     sizes[HOUR] = 4 if window > 1.5 * _DAY else 0
     sizes[CLUSTER] = 2 if clustered else 0
     sizes[BESIDE] = beside if clustered else 0
@@ -95,7 +96,7 @@ def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
     by = scales(rows.everywhere) if clustered else np.ones(2)
     knots = np.zeros(0)
     if sizes[LOAD]:
-        ordered = np.sort(rows.load)
+        ordered = np.sort(load)
         knots = np.array([_quantile(ordered, each) for each in _KNOTS])
     for row in range(n):
         level[row, own[TYPE]], share[row, own[TYPE]] = at[TYPE] + type_of[row], 1.0
@@ -115,7 +116,7 @@ def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
         for column in range(sizes[SERIES]):
             dense[row, column] = rows.series[row, column]
         for column in range(sizes[LOAD]):
-            dense[row, at[LOAD] - levels + column] = max(0.0, rows.load[row] - knots[column])
+            dense[row, at[LOAD] - levels + column] = max(0.0, load[row] - knots[column])
         if sizes[HOUR]:
             angle = 2 * np.pi * (rows.start[row] % _DAY) / _DAY
             sine, cosine = np.sin(angle), np.cos(angle)
@@ -132,6 +133,37 @@ def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
     mean[: at[SLOW]] = 0.0
     columns = Columns(level, share, mean, len(types), dense)
     return Layout(columns, sizes, types, ranked(rows.node * blocks + block)[1], block)
+
+
+@compiled
+def _lasting(start: Floats, node: Ints, nodes: int, load: Floats) -> Floats:
+    """Return how loaded each run's [n] node was around it: the mean *load* of the runs before and after it there, of
+    those that started nearest.
+
+    Its own load is not what is to be held constant. What it was beside is what is asked about, and where few ever run
+    at once one neighbour is all of the load. And the longer a run takes, for whatever reason, the nearer to the mean
+    is its own load: whatever bends with that would be taken for an effect.
+    """
+    n = len(start)
+    order = np.arange(n)
+    for row in range(1, n):
+        if start[row] < start[row - 1]:
+            order = np.argsort(start, kind="mergesort")
+            break
+    total, number, last = np.zeros(n), np.zeros(n), np.full(nodes, -1)
+    for k in range(n):
+        row = order[k]
+        before = last[node[row]]
+        if before >= 0:
+            total[row] += load[before]
+            number[row] += 1.0
+            total[before] += load[row]
+            number[before] += 1.0
+        last[node[row]] = row
+    usual = load.mean()
+    for row in range(n):
+        total[row] = total[row] / number[row] if number[row] > 0 else usual
+    return total
 
 
 @compiled

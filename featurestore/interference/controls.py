@@ -94,8 +94,8 @@ def build(design: VictimDesign, rows: Ints, load: Floats, columns: Ints, options
 
     The whole cluster's concurrency is the design's, which has all of *columns*, if it has any.
 
-    The load column is what exceeds the upper third of loads: a linear load would be the sum of the exposures and
-    would take the slowdown that all aggressors have in common.
+    The load columns are what exceeds the upper levels of how loaded the node was around a run, and not beside it: a
+    run's own load is the sum of its exposures, and would take the slowdown that all aggressors have in common.
     """
     start, node = design.start[rows], design.node[rows]
     n = len(rows)

@@ -15,7 +15,9 @@ Bools = NDArray[np.bool_]
 
 #: An estimate whose error is a larger share of what was believed beforehand tells little but that belief: where two
 #: functions always ran together, the error is .8 of it, and nothing is known.
-SURE = 0.5
+_SURE = 0.5
+#: But one that is so many errors away from no effect was not made by a belief, whatever its error.
+_SHOWN = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,11 @@ class Options:
     blocks: int = 24  #: time blocks of the clustered errors over the window
     iterations: int = 25  #: Gauss-Newton steps at most
     tolerance: float = 0.02  #: a step below this share of each standard error ends them
+
+
+def sure(slowdown: Floats, se: Floats, options: Options) -> Bools:
+    """Return which estimates [n] say more than what was believed beforehand, by their standard errors *se* [n]."""
+    return np.asarray(se < np.maximum(_SURE * options.prior_sd, slowdown / _SHOWN), np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

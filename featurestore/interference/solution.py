@@ -7,7 +7,7 @@ import numpy as np
 from featurestore.compiled import compiled
 from featurestore.interference.blocks import NO_CODES, Block, Linearisation, beforehand, valued
 from featurestore.interference.cholesky import inverted, solved, squared
-from featurestore.interference.evidence import SURE, Bools, Floats, Ints, Options, Told, VictimFit, told
+from featurestore.interference.evidence import Bools, Floats, Ints, Options, Told, VictimFit, sure, told
 
 
 def linearise(fit: VictimFit | Told) -> Linearisation:
@@ -63,8 +63,8 @@ def corrected(state: Block, fit: VictimFit | Told, point: Linearisation) -> tupl
         valued(own.met, values, state.columns, np.nan) for values in (own.slowdown, own.placebo, own.se)
     )
     said = np.concatenate([np.log(base), slowdown, placebo])
-    sure = np.isfinite(said) & (np.diag(state.gram) > 0)
-    wanted[sure] = said[sure]
+    there = np.isfinite(said) & (np.diag(state.gram) > 0)
+    wanted[there] = said[there]
     block = Block(
         types=state.types,
         columns=state.columns,
@@ -109,14 +109,14 @@ def solve(state: Block, point: Linearisation, functions: int, options: Options |
     deviation = np.sqrt(variance)
     se = deviation[kinds : kinds + m] * widening
     enough = valued(state.met, state.overlaps, state.columns, 0.0) >= options.column_overlaps
-    sure = enough & (se < SURE * options.prior_sd)
+    said = enough & sure(slowdown, se, options)
     shown = np.diag(state.gram)[kinds + m :] > 0
     own = np.flatnonzero(enough)
     growth = (1.0 + slowdown[own]) / widening[own]
     precision = _marginal(state.gram, beforehand(kinds, m), kinds + own)
     runs = np.round(state.activations)
     counted = (state.overlaps > 0) | (runs > 0)
-    met = np.union1d(state.met[counted], state.columns[enough | sure | shown])
+    met = np.union1d(state.met[counted], state.columns[enough | said | shown])
 
     def of_columns(values: Floats, there: Bools) -> Floats:
         return valued(state.columns, np.where(there, values, np.nan), met, np.nan)
@@ -127,8 +127,8 @@ def solve(state: Block, point: Linearisation, functions: int, options: Options |
         met=met,
         rows=int(state.rows),
         reason="" if state.rows else "too few activations",
-        slowdown=of_columns(slowdown, sure),
-        se=of_columns(se, sure),
+        slowdown=of_columns(slowdown, said),
+        se=of_columns(se, said),
         placebo=of_columns(theta[kinds + m :], shown),
         placebo_se=of_columns(deviation[kinds + m :], shown),
         effective_overlaps=valued(state.met, state.overlaps, met, 0.0),

@@ -30,7 +30,7 @@ from scipy import sparse
 
 from featurestore.compiled import compiled
 from featurestore.interference import controls as control
-from featurestore.interference.evidence import SURE, Floats, Ints, Options, VictimDesign, VictimFit
+from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign, VictimFit, sure
 from featurestore.interference.regression import Problem, fit
 
 __all__ = ["Options", "VictimDesign", "VictimFit", "fit_victim", "overlaps"]
@@ -82,10 +82,10 @@ def fit_victim(design: VictimDesign, options: Options | None = None) -> VictimFi
     se = np.sqrt(found.variance[q : q + m] * wider)
     growth = (1.0 + found.slowdown[:m]) / np.sqrt(wider)
     information = np.diag(found.precision)[:m]
-    sure = (se < min(_WIDEST, SURE * options.prior_sd)) & (information > 0)
+    known_well = sure(found.slowdown[:m], se, options) & (se < _WIDEST) & (information > 0)
     fitted = _nothing(design, "", len(rows), effective, met)
-    fitted.slowdown[columns] = np.where(sure, found.slowdown[:m], np.nan)
-    fitted.se[columns] = np.where(sure, se, np.nan)
+    fitted.slowdown[columns] = np.where(known_well, found.slowdown[:m], np.nan)
+    fitted.se[columns] = np.where(known_well, se, np.nan)
     fitted.inflation[columns] = wider
     first = q - len(known.placebo)
     fitted.placebo[known.placebo] = found.beta[first:]

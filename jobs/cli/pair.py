@@ -49,7 +49,7 @@ def _evidence(told: Mapping[str, Any]) -> str:
         f"Seen: {evidence['activations']:,}{of} runs met it, {evidence['effective_overlaps']:,.1f} effective overlaps"
     )
     if alone is not None:
-        said += f"; {alone:,} runs met nobody"
+        said += f"; {alone:,} runs met nobody, the rest others alone"
     if estimate["slowdown"] is not None:
         chance = "beyond chance" if estimate["beyond_chance"] else "within chance"
         alone, error = percent(estimate["slowdown"], sign=True), percent(estimate["error"])

@@ -234,7 +234,7 @@ def _said(name: str, times: Times, view: View) -> str:
     told = _SAID[kind](best)
     return (
         f"{name} answers fastest on node {view.nodes.names[first]} by what is known so far: {told};"
-        " speed counts between nodes of equal company"
+        " it orders nodes whose company is level, so that others may come first"
     )
 
 

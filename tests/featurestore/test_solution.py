@@ -1,6 +1,7 @@
 """What a state says is the posterior of a dense Gaussian: means, errors, and the precision of some of it."""
 
 import numpy as np
+import pytest
 
 from featurestore.interference.blocks import Block, Linearisation
 from featurestore.interference.evidence import Options
@@ -69,3 +70,23 @@ def test_a_point_moves_where_the_state_tells_and_stays_where_it_cannot():
     np.testing.assert_allclose(found.widening, [1.1, 1.5, 1.25, 2.0])
     assert found.base is base, "the state says nothing of bases: they would be a second"
     assert (found.noise, found.usual) == (point.noise, point.usual)
+
+
+@pytest.mark.parametrize(("slowdown", "error", "told"), [(0.1, 0.4, True), (4.0, 0.6, False), (6.0, 0.6, True)])
+def test_an_estimate_is_said_where_its_error_is_small_or_far_less_than_it(slowdown, error, told):
+    """Half of what is believed beforehand (1), or an eighth of the estimate itself; after what is believed pulled."""
+    kinds, m = 1, 1
+    size = kinds + 2 * m
+    gram, pull = np.diag([1e6, error**-2 - 1.0, 1e6]), np.zeros(size)
+    pull[kinds] = slowdown * error**-2
+    columns = np.array([4])
+    state = Block(
+        types=np.arange(kinds), columns=columns, gram=gram, pull=pull, rows=90.0,
+        met=columns, overlaps=np.full(m, 50.0), activations=np.full(m, 60.0),
+    )  # fmt: skip
+    point = Linearisation(1, np.arange(kinds), np.zeros(kinds), columns, np.zeros(m), np.ones(m), 0.3)
+
+    found = solve(state, point, 9)
+
+    wanted = [slowdown, error] if told else [np.nan, np.nan]
+    np.testing.assert_allclose([found.slowdown[0], found.se[0]], wanted, rtol=1e-9)

@@ -43,6 +43,16 @@ with in_small_parts(sys.argv[3] == "ahead"):
     again(sys.argv[1])
 """
 
+#: Learns in full, in parts as small as below and bodies ahead, once its standard input is closed.
+AT_ONCE = """
+import sys
+from tests.jobs.test_saving_in_parts import again, in_small_parts
+print("ready", flush=True)
+sys.stdin.read()
+with in_small_parts(ahead=True):
+    again(sys.argv[1])
+"""
+
 #: Whether bodies are written ahead, beside what follows the state, or with the model's rows.
 WHEN = ("ahead", "with the rows")
 
@@ -260,6 +270,28 @@ def test_a_state_of_which_parts_are_gone_is_begun_anew(first, second, tmp_path, 
     assert left(directory) == [0, 0, 0]
     following = learn.run(made(directory), "c1", now=lambda: LATER + dt.timedelta(hours=2))
     assert "lost" not in store.read(lambda con: models.find(con, "c1", following.model).reason)
+
+
+def test_two_processes_that_learn_the_same_at_once_both_end(first, second, tmp_path):
+    """With the same name for their models even; whoever loses the claim learns anew, and nothing is lost or left."""
+    directory = shutil.copytree(first, tmp_path / "copy")
+    command = [sys.executable, "-c", AT_ONCE, str(directory)]
+    with contextlib.ExitStack() as stack:
+        both = [
+            stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            for _ in range(2)
+        ]
+        assert [each.stdout.readline() for each in both] == [b"ready\n"] * 2
+        for each in both:
+            each.stdin.close()
+        assert [each.wait(120) for each in both] == [0, 0]
+    assert told(directory)[1:] == told(second)[1:]
+    assert left(directory) == [0, 0, 0]
+    assert "lost" not in " ".join(
+        model.reason for model in Store(made(directory).store.path).read(lambda con: models.saved(con, "c1"))
+    )
+    again(directory)
+    assert told(directory)[1:] == told(second)[1:]
 
 
 def told_model(directory):

@@ -298,7 +298,7 @@ def test_the_median_in_the_company_of_now_comes_first_then_that_of_the_type_then
     assert "takes 1.1 times as long on this node type as on its fastest" in reasons["C"]  # 110 / 100
     assert "median 110 ms on this node type" in reasons["D"]
     [told] = [each.sentence for each in answer.reasons if each.rule == "fastest"]
-    said = "median 110 ms on this node type; speed counts between nodes of equal company"
+    said = "median 110 ms on this node type; it orders nodes whose company is level, so that others may come first"
     assert told.endswith(f"node D by what is known so far: {said}")
     # Alike in company and hardware, B comes before A by its time; C's type is a tenth slower, alone, than theirs.
     assert names(answer) == ["D", "B", "A", "C"]
