@@ -13,8 +13,10 @@ from pipeline.errors import BadInput
 def alone(directory: Path) -> Iterator[None]:
     """Make *directory* where it is not there, and keep other exports out of it; a killed one keeps nobody out.
 
-    Raises `BadInput` where another export writes there, `OSError` where it is no directory that can be made.
+    Raises `BadInput` where another export writes there or it is a file, `OSError` where it cannot be made.
     """
+    if directory.exists() and not directory.is_dir():
+        raise BadInput(f"{directory}: a file, where a directory to export to is wanted")
     directory.mkdir(parents=True, exist_ok=True)
     held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

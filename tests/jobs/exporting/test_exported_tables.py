@@ -173,6 +173,13 @@ def test_two_exports_do_not_write_one_directory(store: Store, tmp_path: Path) ->
     assert export(store, tmp_path, since=datetime(2024, 5, 2, tzinfo=UTC), told=again)
 
 
+def test_a_file_is_no_directory_to_export_to(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "tables").write_text("kept", "utf-8")
+    with pytest.raises(BadInput, match=r"/tables: a file, where a directory to export to is wanted"):
+        export(store, tmp_path / "tables")
+    assert (tmp_path / "tables").read_text("utf-8") == "kept"
+
+
 def test_a_cluster_that_is_not_known_is_refused_with_those_that_are(store: Store, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cluster 'moon': no history of it; there are edge/1 north"):
         export(store, tmp_path / "tables", clusters=["moon"])
