@@ -62,7 +62,7 @@ def explanation(facts: Facts) -> dict[str, Any]:
             "slowdown": facts.evidence.get("estimate"),
             "error": facts.evidence.get("error"),
             "widened": _root(facts.evidence.get("inflation")),
-            "beyond_chance": facts.evidence.get("discovered"),
+            "beyond_chance": facts.evidence.get("discovered") if _enough(facts) else None,
         },
         "controls": dict(facts.controls),
         "placebo": _placebo(facts),
@@ -71,6 +71,11 @@ def explanation(facts: Facts) -> dict[str, Any]:
         "other_direction": None if facts.reverse is None else dict(facts.reverse),
         "missing": list(missing(facts)),
     }
+
+
+def _enough(facts: Facts) -> bool:
+    """Return whether the pair's own evidence decides: of others chance is not judged."""
+    return float(facts.pair["effective_overlaps"] or 0.0) >= facts.least_overlaps
 
 
 def _meaning(facts: Facts) -> str:
@@ -84,7 +89,8 @@ def _meaning(facts: Facts) -> str:
         f" {percent(facts.least_effect)} is {pair['probability']:.2f}"
     )
     if status == "predicted":
-        return f"predicted from functions that are alike, not seen: {told}"
+        seen = "too little of it seen" if facts.pair["activations"] else "never seen"
+        return f"predicted from functions that are alike, {seen}: {told}"
     if status == "shared_cause":
         return f"{victim} is slow while {aggressor} runs on other nodes too: something else drives both ({told})"
     return told

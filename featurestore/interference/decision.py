@@ -268,8 +268,12 @@ def decide(
     z = pairs.placebo / np.where(pairs.placebo_se > 0, pairs.placebo_se, np.nan)
     shown = benjamini_hochberg(special.ndtr(-z), options.placebo_level)
     known = enough & np.isfinite(pairs.estimate)
+    fitted = [fit.victim for fit in fits if not fit.reason]
     status = np.where(known, OBSERVED, np.where(np.isfinite(own), PREDICTED, UNKNOWN)).astype(object)
     status[known & shown & ~discovered & (probability < 0.5)] = SHARED_CAUSE
+    # Seen often, and yet not told from others that were always there with it: what functions that are alike do says
+    # nothing of how the two share what was seen.
+    status[enough & np.isin(pairs.victim, fitted) & ~np.isfinite(pairs.estimate)] = UNKNOWN
     blank = status == UNKNOWN
     for values in (probability, slowdown, low, high):
         values[blank] = np.nan

@@ -105,7 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except _WRONG_WORDS as error:
-        warn(error.format_message())  # type: ignore[attr-defined]
+        said: str = error.format_message()  # type: ignore[attr-defined]
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help of a group that was called without a command
+            print(said, file=sys.stderr)
+        else:
+            warn(said.replace("Value error, ", "", 1))
         return BAD
     except (KeyboardInterrupt, typer.Abort):
         return 130

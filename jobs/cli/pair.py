@@ -51,9 +51,10 @@ def _evidence(told: Mapping[str, Any]) -> str:
     if alone is not None:
         said += f"; {alone:,} runs met nobody, the rest others alone"
     if estimate["slowdown"] is not None:
-        chance = "beyond chance" if estimate["beyond_chance"] else "within chance"
+        beyond = estimate["beyond_chance"]
+        chance = "" if beyond is None else f" ({'beyond' if beyond else 'within'} chance among all pairs)"
         alone, error = percent(estimate["slowdown"], sign=True), percent(estimate["error"])
-        said += f". By its own evidence {alone}, standard error {error} ({chance} among all pairs)"
+        said += f". By its own evidence {alone}, standard error {error}{chance}"
     return f"{said}.\n"
 
 

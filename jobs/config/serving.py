@@ -10,7 +10,8 @@ from jobs.config.values import File, Group, Headers, Secret, Span
 
 class ServeSettings(Group):
     cluster: str | None = Field(
-        None, description="the cluster whose pods are admitted; default: the only one configured"
+        None,
+        description="the cluster whose pods are admitted; default: the only one configured; name an imported one",
     )
     host: str | None = Field(
         None, description="address to listen on; default: all with a token or a client CA, else loopback"

@@ -75,6 +75,7 @@ class Desk:
         retire: Callable[[dict[Any, Any]], None] = lambda former: None,
         renewing: Renewing | None = None,
         ahead: Ahead | None = None,
+        named: bool = True,
     ) -> None:
         self._state = state
         self._policy = policy
@@ -94,6 +95,7 @@ class Desk:
         self._shapes: tuple[View | None, dict[object, Request]] = (None, {})
         self._renewing = renewing
         self._ahead = ahead
+        self._named = named
 
     def decide(self, review: AdmissionRequest, at: datetime, *, dry_run: bool) -> Decided:
         """Decide about the pod of *review*; the decision bears the review's uid.
@@ -218,7 +220,7 @@ class Desk:
 
         Raises `BadInput` where the pod cannot be read.
         """
-        cluster = asked.cluster or self._state.cluster
+        cluster = asked.cluster or self._meant()
         if cluster not in (self._state.cluster, *self._state.current.snapshot.clusters):
             raise BadInput(f"cluster: {cluster!r} is not known here")
         view = self._state.view_of(cluster)
@@ -229,6 +231,15 @@ class Desk:
         request = replace(request, mode=mode)
         decision = str(uuid.uuid4())
         return recommend(request, view, self._policy, decision=decision, at=self._now(), ask=self._beside)
+
+    def _meant(self) -> str:
+        """Return the cluster that is served; where the settings name none, the only one that is known."""
+        known = self._state.current.snapshot.clusters
+        if self._named or not known or self._state.cluster in known:
+            return self._state.cluster
+        if len(known) > 1:
+            raise BadInput(f"cluster: say which of {', '.join(known)}")
+        return known[0]
 
     def company(self, pod: dict[str, Any]) -> Mapping[str, float]:
         """Return how good the company on each node is for *pod*, 0 to 1; empty where nothing is known of it.

@@ -143,6 +143,7 @@ class Process:
             retire=retiring.answers,
             renewing=Renewing(spent),
             ahead=self.ahead,
+            named=bool(settings.clusters) or serve.cluster is not None,
         )
         self._renewing = Periodic("renewing", _RENEWING, desk.renew)
         self._ahead = Periodic("ahead", _AHEAD, desk.prepare_ahead)

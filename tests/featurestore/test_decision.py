@@ -52,6 +52,23 @@ def row(table, victim, aggressor):
     return at
 
 
+def test_what_was_seen_often_and_not_told_apart_is_unknown_whatever_is_predicted():
+    """Two that always came together: the prediction of each says nothing of how they share what was seen."""
+    nothing = [NAN, NAN, NAN]
+    fits = [
+        fit_of(0, nothing, nothing, [0, 200, 20]),
+        fit_of(1, [0.0, 0.02, NAN], [0.03, 0.03, NAN], [150, 150, 0]),
+        replace(fit_of(2, nothing, nothing, [200, 0, 0]), reason="constant duration"),
+    ]
+    table = decide(fits, prior=Predictions.of(np.full((3, 3), 0.95)))
+    apart = row(table, 0, 1)
+    assert table.status[apart] == UNKNOWN
+    assert np.isnan([table.probability[apart], table.slowdown[apart], table.low[apart], table.high[apart]]).all()
+    for little in (row(table, 0, 2), row(table, 0, 0), row(table, 1, 2), row(table, 2, 0)):
+        assert table.status[little] == PREDICTED
+        assert table.probability[little] > 0.5
+
+
 def test_a_sure_pair_a_harmless_one_and_one_seen_too_little():
     fits = [
         fit_of(0, [0.8, 0.01, 0.8], [0.05, 0.03, 0.05], [200, 200, 20]),

@@ -96,3 +96,19 @@ def test_a_shell_completes_commands_and_options() -> None:
 
     assert completed("colocate inter") == ["interference"]
     assert completed("colocate disks plan --sy") == ["--symmetric"]
+
+
+@pytest.mark.parametrize("words", ["", "disks", "export"])
+def test_a_group_without_a_command_shows_its_help(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words.split(), "--help"]) == 0
+    helped = capsys.readouterr().out
+    assert main(words.split()) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.strip() == helped.strip()
+
+
+def test_a_value_that_is_none_of_those_there_are_is_said_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["interference", "--status", "foo"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("colocate: Invalid value for '--status': 'foo' is not one of 'observed', 'predicted', ")

@@ -17,6 +17,8 @@ from jobs.service.counts import Tally
 from jobs.service.desk import Desk
 from jobs.service.prepared import PLACE
 from jobs.service.reservations import Reservations
+from jobs.service.routes import RecommendationRequest
+from pipeline.errors import BadInput
 from pipeline.objects import pod_of
 from pipeline.records import PodSelection, Requirement
 from rules.changes import Changes, updated
@@ -165,6 +167,26 @@ def test_null_and_not_there_are_not_alike(field):
         for number, each in enumerate((null, bare, null, bare))
     ]
     assert all(each["spec"]["affinity"] == results[0]["spec"]["affinity"] for each in results)
+
+
+def test_a_person_is_answered_of_the_only_cluster_that_is_known():
+    """Where no setting names the one that is served: a history from files is learned without any."""
+
+    class Unnamed(Fixed):
+        cluster = "default"
+
+        def view_of(self, cluster):
+            assert cluster == "c1"
+            return self.current.view
+
+    asked_for = RecommendationRequest(_hello())
+    told = Desk(Unnamed(WORLD), POLICY, Reservations(), now=lambda: NOW, named=False).recommend(asked_for)
+    assert "guest/hello" in " ".join(reason.sentence for reason in told.reasons)
+
+    several = Unnamed(WORLD)
+    several.current = replace(several.current, snapshot=replace(WORLD.snapshot(), clusters=("c1", "c2")))
+    with pytest.raises(BadInput, match=r"^cluster: say which of c1, c2$"):
+        Desk(several, POLICY, Reservations(), now=lambda: NOW, named=False).recommend(asked_for)
 
 
 def test_a_burst_of_fifty_pods_does_not_all_go_to_one_node():

@@ -12,9 +12,9 @@ const said = (name, sentenceOf) => (sentenceOf ? h("p", {}, h("strong", {}, `${n
 
 function estimate(own) {
   if (own.slowdown === null) return null;
-  const chance = own.beyond_chance ? "beyond chance" : "within chance";
-  const value = `${percent(own.slowdown, true)}, standard error ${percent(own.error)}`;
-  return fact("By its own evidence", `${value}, ${chance} among all pairs`);
+  const beyond = own.beyond_chance;
+  const chance = beyond === null ? "" : `, ${beyond ? "beyond" : "within"} chance among all pairs`;
+  return fact("By its own evidence", `${percent(own.slowdown, true)}, standard error ${percent(own.error)}${chance}`);
 }
 
 function figures(told) {
