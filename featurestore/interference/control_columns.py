@@ -11,10 +11,11 @@ import numpy as np
 from featurestore.compiled import compiled, summed
 from featurestore.interference.evidence import Bools, Floats, Ints, Singles
 from featurestore.interference.normal import Columns
+from featurestore.interference.paces import pace
 
 #: The groups of columns in their order: first the levels, in few of which a row is, the others are dense.
-GROUPS = 11
-(TYPE, COLD, VERSION, SLOW, NODE, SPELL, SERIES, LOAD, HOUR, CLUSTER, BESIDE) = range(GROUPS)
+GROUPS = 12
+(TYPE, COLD, VERSION, SLOW, NODE, SPELL, SERIES, PACE, LOAD, HOUR, CLUSTER, BESIDE) = range(GROUPS)
 #: The groups that are not penalised.
 FIXED = (TYPE, COLD, VERSION, SERIES)
 _DAY = 86400.0
@@ -24,7 +25,7 @@ _KNOTS = (0.6, 0.85, 0.95)
 
 class Runs(NamedTuple):
     """What the columns of n runs are made of: *series* [n, s] that stand as they are, *everywhere* [n] (or [0]) how
-    many ran in the whole cluster."""
+    many ran in the whole cluster, *time* [n] the log of how long they took."""
 
     start: Floats
     node: Ints
@@ -34,6 +35,8 @@ class Runs(NamedTuple):
     series: Floats
     load: Floats
     everywhere: Floats
+    end: Floats
+    time: Floats
 
 
 class Layout(NamedTuple):
@@ -79,7 +82,11 @@ def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
     sizes[NODE] = len(nodes) if len(nodes) > 1 else 0
     sizes[SPELL] = len(spells) if days > 1 else 0
     sizes[SERIES] = rows.series.shape[1]
-    load = _lasting(rows.start, node_of, len(nodes), rows.load)
+    begun, ended = np.argsort(rows.start, kind="mergesort"), np.argsort(rows.end, kind="mergesort")
+    load = _lasting(rows.start, rows.end, node_of, len(nodes), rows.load, begun, ended)
+    kind = 2 * type_of + rows.cold
+    about = pace(rows.time, rows.start, rows.end, node_of, len(nodes), kind, begun, ended)
+    sizes[PACE] = 1 if about.max() - about.min() > 1e-9 else 0
     sizes[LOAD] = len(_KNOTS) if load.max() - load.min() > 1e-9 else 0
     sizes[HOUR] = 4 if window > 1.5 * _DAY else 0
     sizes[CLUSTER] = 2 if clustered else 0
@@ -115,6 +122,8 @@ def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
             level[row, own[SPELL]], share[row, own[SPELL]] = at[SPELL] + spell_of[row], 1.0
         for column in range(sizes[SERIES]):
             dense[row, column] = rows.series[row, column]
+        if sizes[PACE]:
+            dense[row, at[PACE] - levels] = about[row]
         for column in range(sizes[LOAD]):
             dense[row, at[LOAD] - levels + column] = max(0.0, load[row] - knots[column])
         if sizes[HOUR]:
@@ -136,30 +145,36 @@ def laid_out(rows: Runs, blocks: int, beside: int) -> Layout:
 
 
 @compiled
-def _lasting(start: Floats, node: Ints, nodes: int, load: Floats) -> Floats:
-    """Return how loaded each run's [n] node was around it: the mean *load* of the runs before and after it there, of
-    those that started nearest.
+def _lasting(start: Floats, end: Floats, node: Ints, nodes: int, load: Floats, begun: Ints, ended: Ints) -> Floats:
+    """Return how loaded each run's [n] node was around it: the mean *load* of the last run there that had ended
+    before it began, and of the next that began once it had ended; *begun* and *ended* [n] are the rows by that.
 
     Its own load is not what is to be held constant. What it was beside is what is asked about, and where few ever run
     at once one neighbour is all of the load. And the longer a run takes, for whatever reason, the nearer to the mean
-    is its own load: whatever bends with that would be taken for an effect.
+    is its own load, and the higher that of runs beside it: whatever follows that would be taken for an effect.
     """
     n = len(start)
-    order = np.arange(n)
-    for row in range(1, n):
-        if start[row] < start[row - 1]:
-            order = np.argsort(start, kind="mergesort")
-            break
     total, number, last = np.zeros(n), np.zeros(n), np.full(nodes, -1)
-    for k in range(n):
-        row = order[k]
+    at = 0
+    for row in begun:
+        while at < n and end[ended[at]] <= start[row] and ended[at] != row:
+            last[node[ended[at]]] = ended[at]
+            at += 1
         before = last[node[row]]
         if before >= 0:
             total[row] += load[before]
             number[row] += 1.0
-            total[before] += load[row]
-            number[before] += 1.0
-        last[node[row]] = row
+    last[:] = -1
+    at = n - 1
+    for place in range(n - 1, -1, -1):
+        row = ended[place]
+        while at >= 0 and start[begun[at]] >= end[row] and begun[at] != row:
+            last[node[begun[at]]] = begun[at]
+            at -= 1
+        after = last[node[row]]
+        if after >= 0:
+            total[row] += load[after]
+            number[row] += 1.0
     usual = load.mean()
     for row in range(n):
         total[row] = total[row] / number[row] if number[row] > 0 else usual

@@ -17,13 +17,14 @@ HALF_MILLISECOND = 5e-4
 NODE_TYPE, PLACEBO = "node type", "same neighbours on other nodes"
 _CLUSTER = "load of the cluster"
 #: Standard deviations beforehand of the groups' coefficients, in log time (the data move them).
-LOAD_SD, TIME_SD, NODE_SD, PLACEBO_SD = 0.05, 0.05, 0.05, 0.007
+LOAD_SD, TIME_SD, NODE_SD, PLACEBO_SD, PACE_SD = 0.05, 0.05, 0.05, 0.007, 0.1
 
 #: What each group holds constant, in words, and the standard deviation of each random one.
 _NAMES = {
     layout.TYPE: NODE_TYPE,
     layout.COLD: "cold start",
     layout.VERSION: "version",
+    layout.PACE: "pace of the node",
     layout.LOAD: "load of the node",
     layout.HOUR: "time of day",
     layout.SLOW: "slow change",
@@ -33,6 +34,7 @@ _NAMES = {
     layout.BESIDE: PLACEBO,
 }
 _SD = {
+    layout.PACE: PACE_SD,
     layout.LOAD: LOAD_SD,
     layout.HOUR: TIME_SD,
     layout.SLOW: TIME_SD,
@@ -113,6 +115,8 @@ def build(design: VictimDesign, rows: Ints, load: Floats, columns: Ints, options
             np.stack(list(known.values()), axis=1) if known else np.zeros((n, 0)),
             load,
             np.ascontiguousarray(everywhere),
+            design.end[rows],
+            np.log(np.maximum(design.execution[rows], HALF_MILLISECOND)),
         ),
         options.blocks,
         len(columns),

@@ -23,6 +23,7 @@ from featurestore.interference.evidence import (
     Predictions,
     Told,
     VictimFit,
+    impossible,
     told,
 )
 from featurestore.interference.groups import (
@@ -274,6 +275,7 @@ def decide(
     # Seen often, and yet not told from others that were always there with it: what functions that are alike do says
     # nothing of how the two share what was seen.
     status[enough & np.isin(pairs.victim, fitted) & ~np.isfinite(pairs.estimate)] = UNKNOWN
+    status[enough & impossible(pairs.estimate, pairs.error)] = UNKNOWN
     blank = status == UNKNOWN
     for values in (probability, slowdown, low, high):
         values[blank] = np.nan

@@ -18,6 +18,9 @@ Bools = NDArray[np.bool_]
 _SURE = 0.5
 #: But one that is so many errors away from no effect was not made by a belief, whatever its error.
 _SHOWN = 8.0
+#: A neighbour hardly makes a run shorter: one that is told to, by more than this share and so many errors, shows that
+#: the model does not hold for it, as where it always starts along with the victim.
+_HELPFUL, _SURELY = 0.1, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,11 @@ class Options:
 def sure(slowdown: Floats, se: Floats, options: Options) -> Bools:
     """Return which estimates [n] say more than what was believed beforehand, by their standard errors *se* [n]."""
     return np.asarray(se < np.maximum(_SURE * options.prior_sd, slowdown / _SHOWN), np.bool_)
+
+
+def impossible(estimate: Floats, error: Floats) -> Bools:
+    """Return which estimates [n] of log(1 + slowdown) with their *error* [n] no neighbour can have brought about."""
+    return np.asarray(estimate < -np.maximum(_HELPFUL, _SURELY * error), np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

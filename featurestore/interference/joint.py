@@ -8,7 +8,8 @@ for an aggressor is its likelihood with all others integrated out under their pr
 import numpy as np
 
 from featurestore.compiled import compiled
-from featurestore.interference.evidence import Floats
+from featurestore.interference.evidence import Floats, impossible
+from featurestore.interference.gaussian import inverse
 from featurestore.interference.gridded import tilted
 from featurestore.interference.lapack import factored, invert
 
@@ -25,10 +26,22 @@ def integrated(
 
     *estimate* [m] with inverse covariance *precision* [m, m]; *prior* [m, G] masses on *grid* [G]. *common_sd* is
     the standard deviation of an error that all slowdowns of the victim share (crowding that no control caught).
+    Where an estimate is `impossible` it says nothing of what they share: the others are told without it.
     """
     m = len(estimate)
     if m == 0:
         return np.zeros(0), np.zeros(0)
+    if impossible(estimate, 1.0 / np.sqrt(np.maximum(np.diag(precision), 1e-12))).any():  # less than its own error
+        covariance = inverse(precision)
+        error = np.sqrt(np.diag(covariance))
+        out = impossible(estimate, error)
+        if out.any():
+            kept = np.flatnonzero(~out)
+            middle, spread = estimate.copy(), error
+            middle[kept], spread[kept] = integrated(
+                estimate[kept], inverse(covariance[np.ix_(kept, kept)]), prior[kept], grid, common_sd
+            )
+            return middle, spread
     weight = precision.sum(axis=1)
     shared = precision - np.outer(weight, weight) / (1.0 / common_sd**2 + weight.sum())
     mean, square = prior @ grid, prior @ grid**2

@@ -30,6 +30,7 @@ class _Day(NamedTuple):
 
     execution: Floats
     start: Floats
+    end: Floats
     node: Ints
     node_type: Ints
     cold: Bools
@@ -96,6 +97,7 @@ def reduce(
         _Day(
             day.execution,
             day.start,
+            day.end,
             day.node,
             day.node_type,
             day.cold,
@@ -194,8 +196,14 @@ def _reduced(
     everywhere = around.everywhere[rows] if len(around.everywhere) else np.zeros(0)
     cold = day.cold[rows]
     version = day.version[rows] if len(day.version) else day.version
+    end = day.end[rows]
+    taken = np.log(np.maximum(day.execution[rows], HALF_MILLISECOND))
     laid = laid_out(
-        Runs(day.start[rows], day.node[rows], day.node_type[rows], cold, version, series, load, everywhere), blocks, m
+        Runs(
+            day.start[rows], day.node[rows], day.node_type[rows], cold, version, series, load, everywhere, end, taken
+        ),
+        blocks,
+        m,
     )
     dense, sizes = laid.columns.dense, laid.sizes
     if sizes[BESIDE]:

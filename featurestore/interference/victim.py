@@ -17,7 +17,7 @@ Model, for activation i of victim a on a node of type k::
 
 E_ib is the time-averaged number of other activations of b on the node while i ran. A neighbour that slows the
 victim's progress to 1 / (1 + S) stretches the very time that is averaged over; g is S E corrected for this
-stretch (equal to it at E = 1 and to first order in S). Controls: cold start, node load above its usual, time of
+stretch (equal to it at E = 1 and to first order in S). Controls: cold start, node load and pace around a run, time of
 day and slow drift, node and time block, cluster-wide concurrency (linear and square root), each neighbour's
 concurrency in the whole cluster (the placebo), throttling and memory pressure where given.
 
