@@ -11,7 +11,9 @@ N = 400
 def test_the_time_of_day_is_a_wave_of_a_day_and_one_of_half_a_day():
     start = np.sort(np.random.default_rng(1).uniform(0, 3 * 86400, N)) + 1.7e9
     none, nothing = np.zeros(N, np.int64), np.zeros(0, np.int64)
-    runs = Runs(start, none, none, np.zeros(N, bool), nothing, np.zeros((N, 0)), np.zeros(N), np.zeros(0))
+    runs = Runs(
+        start, none, none, np.zeros(N, bool), nothing, np.zeros((N, 0)), np.zeros(N), np.zeros(0), start, np.zeros(N)
+    )
 
     made = laid_out(runs, 24, 0)
 
