@@ -143,6 +143,11 @@ def missing(facts: Facts) -> Iterator[str]:
             f"about {math.ceil(facts.least_overlaps - overlaps)} more effective overlaps until their own evidence"
             f" decides{_pace(pair, facts.least_overlaps - overlaps)}"
         )
+    elif pair["status"] == "unknown" and facts.evidence.get("estimate") is not None:
+        yield (
+            f"{victim} would run much shorter beside {aggressor}, which no neighbour brings about: one may start the"
+            " other, or both start together; runs that met by chance would tell"
+        )
     elif pair["status"] == "unknown" and not facts.fit.get("reason"):
         yield f"{victim} met {aggressor} only together with others: runs beside it alone would tell them apart"
     else:

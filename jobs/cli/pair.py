@@ -49,7 +49,7 @@ def _evidence(told: Mapping[str, Any]) -> str:
         f"Seen: {evidence['activations']:,}{of} runs met it, {evidence['effective_overlaps']:,.1f} effective overlaps"
     )
     if alone is not None:
-        said += f"; {alone:,} runs met nobody, the rest others alone"
+        said += f"; {alone:,} runs met nobody"
     if estimate["slowdown"] is not None:
         beyond = estimate["beyond_chance"]
         chance = "" if beyond is None else f" ({'beyond' if beyond else 'within'} chance among all pairs)"

@@ -79,6 +79,11 @@ def test_neither_less_nor_more_is_undecided():
     assert any("undecided" in each for each in said(PAIR | {"probability": 0.5, "low": 0.01}))
 
 
+def test_an_estimate_that_no_neighbour_brings_about_is_not_told_as_one_that_others_hide():
+    [sentence] = said(UNKNOWN, fit={"reason": "", "runs": 200}, evidence={"estimate": -0.34, "error": 0.013})
+    assert sentence.startswith("a would run much shorter beside b, which no neighbour brings about: ")
+
+
 def test_enough_overlaps_that_nothing_tells_apart_ask_for_runs_alone():
     fit = {"reason": "", "runs": 200}
     assert said(UNKNOWN, fit=fit) == ["a met b only together with others: runs beside it alone would tell them apart"]
