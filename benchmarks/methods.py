@@ -22,11 +22,12 @@ from threadpoolctl import threadpool_limits
 from benchmarks import simulator
 from benchmarks.measures import Bools, Floats, Pairs
 from benchmarks.worlds import designs, fits, naive_ratio
-from featurestore.interference.decision import PairTable, weigh
+from featurestore.interference.decision import PairTable
 from featurestore.interference.evidence import Evidence, Options, Predictions, VictimFit
 from featurestore.interference.groups import FLOOR
 from featurestore.interference.pairs import learn
 from featurestore.interference.transfer import predict
+from featurestore.interference.weighing import weigh
 
 Ints = NDArray[np.int64]
 

@@ -12,6 +12,7 @@ from featurestore.columnar import named
 from featurestore.detailed import DETAILS
 from featurestore.exposure.kernels import Floats, Ints
 from featurestore.exposure.sweep import Exposure
+from featurestore.interference.backwards import apart
 from featurestore.interference.comparison import compare
 from featurestore.interference.decision import PairTable
 from featurestore.interference.evidence import Told
@@ -30,6 +31,7 @@ def fitted(functions: pa.Array, node_types: pa.Array, fits: Sequence[Told], tabl
     """Return `pair_evidence`, `fits` and `base_times` of *fits*, one a function in order, and the *table* of them."""
     if not fits:
         return {name: DETAILS[name].empty_table() for name in ("pair_evidence", "fits", "base_times")}
+    fits = apart(fits)
     kept = np.flatnonzero(table.effective_overlaps > 0)  # of those that met, the same pairs in the same order
     met = np.concatenate([fit.effective_overlaps > 0 for fit in fits])
 
@@ -70,7 +72,7 @@ def fitted(functions: pa.Array, node_types: pa.Array, fits: Sequence[Told], tabl
 def compared(runs: Runs, exposure: Exposure, fits: Sequence[Told], threads: int = 1) -> dict[str, pa.Table]:
     """Return `controls` and `comparisons` of a full fit: *fits* of all functions of *runs*, in order; so many victims
     as *threads* are compared at once."""
-    f, kinds = len(runs.functions), len(runs.node_types)
+    fits, f, kinds = apart(fits), len(runs.functions), len(runs.node_types)
     base = np.full((f, kinds + 1), np.nan)
     learned: list[tuple[Ints, Floats]] = [(np.zeros(0, np.int64), np.zeros(0))] * f
     for fit in fits:

@@ -19,10 +19,11 @@ from featurestore.columnar import flags
 from featurestore.designs import pressed
 from featurestore.held import set_aside
 from featurestore.interference import calibration
-from featurestore.interference.decision import OBSERVED, Weighed, decide
+from featurestore.interference.decision import OBSERVED, decide
 from featurestore.interference.evidence import Options as Estimation
 from featurestore.interference.evidence import Predictions, Told
 from featurestore.interference.fold import MEMORY
+from featurestore.interference.weighing import Weighed
 from featurestore.runs import Bools, Runs, read
 from featurestore.states import State
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from featurestore.interference.calibration import calibrate
-from featurestore.interference.decision import OBSERVED, PREDICTED, PairTable, Weighed, decide, evidence, kept, weigh
+from featurestore.interference.decision import OBSERVED, PREDICTED, PairTable, decide
 from featurestore.interference.evidence import Floats, Options, Predictions, Told, VictimFit
 from featurestore.interference.transfer import predict
+from featurestore.interference.weighing import Weighed, evidence, kept, weigh
 
 #: Evidence and predictions sharpen each other; after so many rounds nothing moves.
 ROUNDS = 2

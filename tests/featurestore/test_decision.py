@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from featurestore.interference import decision, pairs
-from featurestore.interference.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN, weigh
+from featurestore.interference.decision import OBSERVED, PREDICTED, SHARED_CAUSE, UNKNOWN
 from featurestore.interference.evidence import Options, Predictions, VictimFit, told
 from featurestore.interference.victim import fit_victim
+from featurestore.interference.weighing import weigh
 from tests.support.silence import silent
 from tests.support.victims import beside, design, stretched
 

@@ -4,34 +4,10 @@ in which these are easily mixed up."""
 import numpy as np
 import pytest
 
-from benchmarks.simulator import Records
-from benchmarks.worlds import designs
 from featurestore.interference.control_columns import LOAD, PACE, SERIES, Runs, laid_out
 from featurestore.interference.pairs import learn
 from featurestore.interference.victim import fit_victim
-
-NODES, SPAN = 4, 2 * 86400.0
-
-
-def one_by_one(draw, took, pause):
-    """Return starts and ends of runs on one node, each after the one before and a *pause*; *took* gives each time."""
-    many = int(2 * SPAN / sum(pause))
-    took, pauses = took(many), draw.uniform(*pause, many)
-    start = np.cumsum(pauses + np.append(0.0, took[:-1]))
-    return start[start < SPAN], (start + took)[start < SPAN]
-
-
-def evidence(runs):
-    """Return the designs of functions that ran so: *runs* are function, node, starts and ends."""
-    function = np.concatenate([np.full(len(start), f) for f, _, start, _ in runs])
-    node = np.concatenate([np.full(len(start), n) for _, n, start, _ in runs])
-    start, end = (np.concatenate([each[k] for each in runs]) for k in (2, 3))
-    order = np.argsort(start, kind="stable")
-    zero = np.zeros(len(start))
-    records = Records(
-        function[order], node[order], start[order], end[order], zero, zero, zero > 0, function * 0, zero, zero, node
-    )
-    return designs(records, np.zeros(NODES, np.int64), function.max() + 1)
+from tests.support.worked_out import NODES, SPAN, evidence, one_by_one, slowed
 
 
 def test_who_takes_longer_by_itself_is_not_slowed_by_all_that_it_meets():
@@ -69,22 +45,6 @@ def test_one_neighbour_that_is_all_of_the_load_is_told():
     assert found.slowdown[1] == pytest.approx(0.6, abs=0.02)
     assert found.se[1] < 0.01
     assert abs(found.slowdown[2]) < 4 * found.se[2]
-
-
-def slowed(start, work, begun, ended, by):
-    """Return how long *work* takes that begins at *start* and makes progress at 1 / *by* while others run."""
-    found = np.empty(len(start))
-    for k, (now, left) in enumerate(zip(start, work, strict=True)):
-        other = np.searchsorted(ended, now, side="right")
-        while left > 1e-12:
-            inside = other < len(begun) and begun[other] <= now
-            until = ended[other] if inside else begun[other] if other < len(begun) else np.inf
-            step = min(until - now, left * (by if inside else 1.0))
-            left -= step / (by if inside else 1.0)
-            now += step
-            other += inside and now >= until
-        found[k] = now - start[k]
-    return found
 
 
 def laid(start, end, node, load, time):
