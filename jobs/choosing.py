@@ -13,6 +13,7 @@ from featurestore.store.duck import Store
 from featurestore.store.models import Model
 from jobs.config import Settings
 from jobs.saving import publish
+from jobs.service.words import WORDS
 from pipeline.errors import BadInput
 
 #: The word that stands for the newest model, and for going on by itself.
@@ -35,7 +36,6 @@ COLUMNS = (
         "cluster",
     ),
 )
-_STATUSES = ("observed", "predicted", "unknown", "shared_cause")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def _row(model: Model) -> dict[str, Any]:
         **told,
         "answers": "chosen" if model.chosen else "yes" if model.promoted else "",
         **{name: model.metrics.get(name) for name in ("activations", "evidence", "functions")},
-        **{name: pairs.get(name, 0) for name in _STATUSES},
+        **{name: pairs.get(name, 0) for name in WORDS["status"]},
         "holdout": model.metrics.get("holdout", {}).get("verdict", ""),
         **{f"distance_{name}": distance.get(name) for name in ("typical", "largest")},
     }

@@ -98,11 +98,9 @@ def cluster_of(name: str | None, held: "Settings", known: "Snapshot") -> str:
 
 def there(name: str, held: "Settings", known: "Snapshot") -> str:
     """Return the *name* of a cluster; raises `BadInput` where it is none of those known, if any is."""
-    configured = [cluster.name for cluster in held.clusters]
-    names = configured + [each for each in known.clusters if each not in configured]
-    if names and name not in names:
-        raise BadInput(f"cluster {name!r}: neither configured nor imported; there are {', '.join(names)}")
-    return name
+    from jobs import clusters
+
+    return clusters.there(name, clusters.configured(held), known.clusters)
 
 
 def _ambiguous(names: list[str]) -> str:

@@ -64,8 +64,8 @@ def learn(
     here.
     """
     from featurestore.store.duck import Store
+    from jobs import clusters, tracing
     from jobs import learn as learner
-    from jobs import tracing
     from jobs.cli import models
 
     asked = (("--full", full), ("--list", listed), ("--use", use is not None), ("--refold", refold))
@@ -85,10 +85,7 @@ def learn(
     store = Store(held.store.path, held.store.deadline)
     known = learner.clusters(held, store) if held.clusters or held.store.path.exists() else []
     for name in cluster or ():
-        if name not in known:
-            raise BadInput(
-                f"cluster {name!r}: neither configured nor imported; there are {', '.join(known) or 'none'}"
-            )
+        clusters.there(name, known, ())
     if not known:
         raise BadInput("clusters: none is configured in colocate.toml and none was imported; nothing to learn from")
     if listed:

@@ -1,21 +1,19 @@
 """``colocate interference``, ``functions``, ``nodes``, ``decisions``: what is known, as a table or for programs."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jobs.cli.common import Cluster, Output, settings, snapshot, there, warn
 from jobs.cli.output import Format, document, rows
+from jobs.service.words import Dominant, Status
 from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from featurestore.snapshot import Snapshot
-
-Status = Literal["observed", "predicted", "unknown", "shared_cause"]
-Dominant = Literal["cpu", "memory", "network", "disk", "mixed"]
 
 Limit = Annotated[int, typer.Option("--limit", min=1, help="rows at most")]
 
@@ -118,6 +116,8 @@ def decisions(
     found = store.read(
         lambda con: history.recent(con, limit=limit, cluster=cluster, namespace=namespace, function=function)
     )
+    if cluster is not None and not len(found):
+        there(cluster, held, snapshot(held))
     _print(found, output, "decisions")
 
 

@@ -56,6 +56,7 @@ class Parts:
     stored: page.Stored = lambda decision: None
     explain: page.Explain = page.unexplained
     stale_after: timedelta = timedelta(hours=1)
+    configured: tuple[str, ...] = ()
 
 
 def create_app(parts: Parts) -> Starlette:
@@ -63,18 +64,24 @@ def create_app(parts: Parts) -> Starlette:
     document = openapi.document(ROUTES, version("colocation-advisor"))
     answering = {
         "recommendations": handlers.recommendations(parts.recommend),
-        "functions": handlers.known("functions", parts.snapshot),
-        "interference": handlers.known("interference", parts.snapshot),
-        "nodes": handlers.known("nodes", parts.snapshot),
-        "regions": handlers.known("regions", lambda: parts.metrics.with_regions(parts.snapshot())),
-        "decisions": handlers.decisions(parts.history, parts.recent, parts.snapshot),
+        "functions": handlers.known("functions", parts.snapshot, parts.configured),
+        "interference": handlers.known("interference", parts.snapshot, parts.configured),
+        "nodes": handlers.known("nodes", parts.snapshot, parts.configured),
+        "regions": handlers.known("regions", lambda: parts.metrics.with_regions(parts.snapshot()), parts.configured),
+        "decisions": handlers.decisions(parts.history, parts.recent, parts.snapshot, parts.configured),
         "metrics": handlers.metrics(parts.metrics.page),
         "healthz": handlers.healthz,
         "readyz": handlers.readyz(parts.ready),
         "openapi": handlers.openapi(document),
         **page.handlers(
             page.Shown(
-                parts.snapshot, parts.metrics.health, parts.recent, parts.stored, parts.explain, parts.stale_after
+                parts.snapshot,
+                parts.metrics.health,
+                parts.recent,
+                parts.stored,
+                parts.explain,
+                parts.stale_after,
+                parts.configured,
             )
         ),
         **disks.handlers(parts.disks, parts.reserving, parts.tally.turned_down, parts.company),

@@ -221,8 +221,9 @@ class Desk:
         Raises `BadInput` where the pod cannot be read.
         """
         cluster = asked.cluster or self._meant()
-        if cluster not in (self._state.cluster, *self._state.current.snapshot.clusters):
-            raise BadInput(f"cluster: {cluster!r} is not known here")
+        known = tuple(dict.fromkeys((self._state.cluster, *self._state.current.snapshot.clusters)))
+        if cluster not in known:
+            raise BadInput(f"cluster: {cluster!r} is not known here; there are {', '.join(known)}")
         view = self._state.view_of(cluster)
         metadata = asked.pod.get("metadata") or {}
         namespace = metadata.get("namespace") if isinstance(metadata, dict) else None

@@ -1,6 +1,6 @@
 """The handlers of every route but the webhook; anything that takes longer than a moment runs in a thread."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from featurestore.snapshot import Snapshot
-from jobs.service import body, manifest, tables
+from jobs import clusters
+from jobs.service import body, manifest, tables, words
 from jobs.service.decide import Decided
 from jobs.service.known import KNOWN, select
 from jobs.service.metrics import CONTENT_TYPE
 from jobs.service.problems import problem
 from jobs.service.routes import Readiness, RecommendationRequest
-from pipeline.errors import BadInput
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -56,12 +56,14 @@ DECISIONS = pa.schema(
 _DECISION_FILTERS = ("cluster", "namespace", "function", "mode", "outcome")
 
 
-def known(name: str, snapshot: Callable[[], Snapshot]) -> Handler:
-    """Return the handler of ``GET /v1/NAME``."""
+def known(name: str, snapshot: Callable[[], Snapshot], configured: Collection[str]) -> Handler:
+    """Return the handler of ``GET /v1/NAME``; clusters are *configured*, or imported."""
 
     def answer(query: Mapping[str, str]) -> Response:
         current = snapshot()
         filters = {key: value for key, value in query.items() if key not in tables.PAGING}
+        if "cluster" in filters:
+            clusters.there(filters["cluster"], configured, current.clusters)
         return tables.answer(select(KNOWN[name], current, filters), current.version, query)
 
     async def handler(request: Request) -> Response:
@@ -70,14 +72,20 @@ def known(name: str, snapshot: Callable[[], Snapshot]) -> Handler:
     return handler
 
 
-def decisions(history: History, recent: Callable[[], Sequence[Decided]], snapshot: Callable[[], Snapshot]) -> Handler:
-    """Return the handler of ``GET /v1/decisions``: those just made here, and the kept ones."""
+def decisions(
+    history: History,
+    recent: Callable[[], Sequence[Decided]],
+    snapshot: Callable[[], Snapshot],
+    configured: Collection[str],
+) -> Handler:
+    """Return the handler of ``GET /v1/decisions``: those just made here, and the kept ones.
+
+    They may be of a cluster that is not *configured* any more.
+    """
 
     def answer(query: Mapping[str, str]) -> Response:
         filters = {key: value for key, value in query.items() if key not in tables.PAGING}
-        for name in filters:
-            if name not in _DECISION_FILTERS:
-                raise BadInput(f"{name}: no such parameter; there are {', '.join(_DECISION_FILTERS)}")
+        words.check(filters, _DECISION_FILTERS, *tables.PAGING)
         _, limit, offset = tables.paging(query)
         rows = {
             row["decision"]: row
@@ -87,9 +95,12 @@ def decisions(history: History, recent: Callable[[], Sequence[Decided]], snapsho
             )
             if all(row[name] == value for name, value in filters.items())
         }
+        current = snapshot()
+        if "cluster" in filters and not rows:
+            clusters.there(filters["cluster"], configured, current.clusters)
         newest = sorted(rows.values(), key=_moment, reverse=True)
         table = pa.Table.from_pylist([{name: row.get(name) for name in DECISIONS.names} for row in newest], DECISIONS)
-        return tables.answer(table, snapshot().version, query)
+        return tables.answer(table, current.version, query)
 
     async def handler(request: Request) -> Response:
         return await run_in_threadpool(answer, dict(request.query_params))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.snapshot import Snapshot
-from pipeline.errors import BadInput
+from jobs.service import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,11 @@ KNOWN: Mapping[str, Known] = {
 
 
 def select(known: Known, snapshot: Snapshot, given: Mapping[str, str], *, wide: bool = False) -> pa.Table:
-    """Return the rows that match *given* filters, ordered; raises `BadInput` naming an unknown filter.
+    """Return the rows that match *given* filters, ordered; raises `BadInput` naming a wrong filter.
 
     *wide* adds the columns that are more than usual before the last one, the cluster.
     """
-    for name in given:
-        if name not in known.filters:
-            raise BadInput(f"{name}: no such parameter; there are {', '.join(known.filters)}, format, limit, offset")
+    words.check(given, known.filters, "format", "limit", "offset")
     wanted = {**known.assumed, **given}
     table = snapshot[known.table]
     if wanted:

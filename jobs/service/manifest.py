@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from jobs.service import text
+from jobs.service import text, words
 from jobs.service.routes import RecommendationRequest
 from pipeline.errors import BadInput
 
@@ -19,13 +19,13 @@ PARAMETERS = ("cluster", "mode")
 def parse(body: bytes, query: Mapping[str, str] | None = None) -> RecommendationRequest:
     """Read the body, and from *query* what it does not say; raises `BadInput` naming the field."""
     query = query or {}
-    for name in query:
-        if name not in PARAMETERS:
-            raise BadInput(f"{name}: no such parameter; there are {', '.join(PARAMETERS)}")
+    words.check(query, PARAMETERS)
     given = text.mapping(body)
     if "pod" not in given or "kind" in given:
         request = _converted({"pod": given, **query}, "query")
     else:
+        if given.get("mode") is not None:
+            words.check({"mode": given["mode"]}, PARAMETERS)
         request = _converted({**query, **given}, "body")
     _check(request.pod)
     return request

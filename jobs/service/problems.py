@@ -8,11 +8,14 @@ import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from jobs.service import ids
 from pipeline.errors import BadInput
 
 MEDIA_TYPE = "application/problem+json"
+#: So much of a path is told.
+_LONGEST = 200
 _log = structlog.get_logger(__name__)
 
 
@@ -36,10 +39,24 @@ def problem(status: int, detail: str = "", headers: Mapping[str, str] | None = N
     return Response(body, status, dict(headers or {}), MEDIA_TYPE)
 
 
-async def _http(_request: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
+    """Answer for the framework, which knows no such path or no such method of it; others keep their own words."""
     assert isinstance(error, HTTPException)
-    detail = error.detail if error.detail != HTTPStatus(error.status_code).phrase else ""
-    return problem(error.status_code, detail, error.headers)
+    path = request.url.path[:_LONGEST]
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return problem(404, f"{path}: no such path; GET /openapi.json lists those there are")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        methods = ", ".join(_methods(request))
+        return problem(
+            405, f"{request.method} {path}: no such method of this path; there are {methods}", {"Allow": methods}
+        )
+    return problem(error.status_code, error.detail, error.headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods of a path, each of which has a route of its own."""
+    routes = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return sorted({method for route in routes for method in route.methods or ()})
 
 
 async def _bad_input(_request: Request, error: Exception) -> Response:

@@ -14,7 +14,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from featurestore.store.control import Control
-from jobs import logs, tracing, wire
+from jobs import clusters, logs, tracing, wire
 from jobs.config import Settings, admitted, load
 from jobs.explaining import explain
 from jobs.service import counts, history, memory, reached
@@ -158,6 +158,7 @@ class Process:
                 stored=kept.one,
                 explain=partial(explain, settings, patience=history.PATIENCE),
                 stale_after=settings.advice.stale_after,
+                configured=clusters.configured(settings),
                 ready=self._ready,
                 metrics=self.metrics,
                 tally=tally,

@@ -13,6 +13,7 @@ from jobs.service.page.operations import PAGE
 from jobs.service.replication.operations import REPLICATION
 from jobs.service.review import AdmissionAnswer, AdmissionReview
 from jobs.service.tables import Page
+from jobs.service.words import WORDS
 from rules.policy import Mode
 
 
@@ -35,9 +36,13 @@ class Readiness(msgspec.Struct, frozen=True):
 _PAGING = {"format": "json (default) or csv", "limit": "rows at most", "offset": "rows to leave out"}
 
 
+def _words(parameter: str) -> str:
+    return f": one of {', '.join(WORDS[parameter])}" if parameter in WORDS else ""
+
+
 def _known(name: str) -> Operation:
     known = KNOWN[name]
-    parameters = {parameter: f"only rows whose {column} is this" for parameter, column in known.filters.items()}
+    parameters = {name: f"only rows whose {column} is this{_words(name)}" for name, column in known.filters.items()}
     return Operation("GET", f"/v1/{name}", name, known.summary, answer=Page, parameters={**parameters, **_PAGING})
 
 
@@ -83,8 +88,8 @@ ROUTES: tuple[Operation, ...] = (
             "cluster": "only of this cluster",
             "namespace": "only of this namespace",
             "function": "only of this function",
-            "mode": "only in this mode",
-            "outcome": "only with this outcome",
+            "mode": f"only in this mode{_words('mode')}",
+            "outcome": f"only with this outcome{_words('outcome')}",
             **_PAGING,
         },
     ),

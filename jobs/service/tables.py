@@ -41,7 +41,8 @@ def count(query: Mapping[str, str], name: str, default: int, most: int | None) -
     if text is None:
         return default
     if not text.isascii() or not text.isdigit() or len(text) > 18 or (most is not None and int(text) > most):
-        raise BadInput(f"{name}: {text!r} is not a number from 0 to {most}" if most else f"{name}: not a number")
+        limits = f"from 0 to {most}" if most is not None else "of at least 0 and at most 18 digits"
+        raise BadInput(f"{name}: {text!r:.60} is not a whole number {limits}")
     return int(text)
 
 

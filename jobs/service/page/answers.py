@@ -1,7 +1,7 @@
 """The handlers of the page and of what it shows."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from featurestore.snapshot import Snapshot
-from jobs.service import tables
+from jobs import clusters
+from jobs.service import tables, words
 from jobs.service.decide import Decided
 from jobs.service.handlers import DECISIONS, Handler
 from jobs.service.page import heat_map, sources
@@ -57,7 +58,7 @@ class Shown:
     """What the page is answered from.
 
     *health* tells how the sources fare, *stored* returns a kept decision by its id, a snapshot older than
-    *stale_after* is too old.
+    *stale_after* is too old, *configured* are the names of the clusters that the settings name.
     """
 
     snapshot: Callable[[], Snapshot]
@@ -66,6 +67,7 @@ class Shown:
     stored: Stored
     explain: Explain
     stale_after: timedelta
+    configured: Collection[str] = ()
 
 
 def handlers(shown: Shown) -> Mapping[str, Handler]:
@@ -74,35 +76,40 @@ def handlers(shown: Shown) -> Mapping[str, Handler]:
     turn = threading.Lock()  # an explanation reads many runs: one at a time, beside admission
     maps = _OfSnapshot(heat_map.heat_map)
 
+    def named(query: Mapping[str, str], snapshot: Snapshot) -> str | None:
+        name = query.get("cluster")
+        return None if name is None else clusters.there(name, shown.configured, snapshot.clusters)
+
     def health(query: Mapping[str, str]) -> Response:
-        _given(query)
+        words.check(query, ())
         snapshot = shown.snapshot()
         return _json(sources.told(snapshot, shown.health(snapshot), shown.stale_after, datetime.now(UTC)))
 
     def nodes(query: Mapping[str, str]) -> Response:
-        _given(query, "cluster", "search", "limit", "offset")
+        words.check(query, ("cluster", "search", "limit", "offset"))
         snapshot = shown.snapshot()
+        cluster = named(query, snapshot)
         limit, offset = tables.count(query, "limit", *_NODES), tables.count(query, "offset", 0, None)
-        total, rows = loads(snapshot, query.get("cluster"), _search(query), limit, offset)
+        total, rows = loads(snapshot, cluster, _search(query), limit, offset)
         return _json(tables.Page(snapshot.version, total, rows))
 
     def pairs(query: Mapping[str, str]) -> Response:
-        _given(query, "cluster", "search", "size")
+        words.check(query, ("cluster", "search", "size"))
         size = tables.count(query, "size", *_SIZE)
-        return _json(maps(shown.snapshot(), query.get("cluster"), _search(query), size))
+        snapshot = shown.snapshot()
+        return _json(maps(snapshot, named(query, snapshot), _search(query), size))
 
     def evidence(query: Mapping[str, str]) -> Response:
-        _given(query, "victim", "aggressor", "cluster", "node_type")
+        words.check(query, ("victim", "aggressor", "cluster", "node_type"))
         for name in ("victim", "aggressor"):
             if name not in query:
                 raise BadInput(f"{name}: needed")
         snapshot = shown.snapshot()
+        cluster = named(query, snapshot)
         if not turn.acquire(timeout=_PATIENCE):
             return problem(503, "others are asking for evidence; ask again")
         try:
-            found = shown.explain(
-                snapshot, query["victim"], query["aggressor"], query.get("cluster"), query.get("node_type")
-            )
+            found = shown.explain(snapshot, query["victim"], query["aggressor"], cluster, query.get("node_type"))
         finally:
             turn.release()
         return _json(tables.Page(snapshot.version, len(found), [dict(each) for each in found]))
@@ -164,12 +171,6 @@ def _answered(work: Callable[[Any], Response], asked: Callable[[Request], Any]) 
             return problem(503, str(error))
 
     return handle
-
-
-def _given(query: Mapping[str, str], *known: str) -> None:
-    for name in query:
-        if name not in known:
-            raise BadInput(f"{name}: no such parameter; there are {', '.join(known) or 'none'}")
 
 
 def _search(query: Mapping[str, str]) -> str:

@@ -196,7 +196,7 @@ def test_wide_adds_columns_after_those_that_are_fixed_and_the_cluster_is_the_las
     assert {"cpu_seconds_per_run", "memory_bytes_p95", "network_bytes_per_run", "disk_bytes_per_run"} < set(wide)
 
 
-@pytest.mark.parametrize("command", ["interference", "nodes", "functions"])
+@pytest.mark.parametrize("command", ["interference", "nodes", "functions", "decisions"])
 def test_a_cluster_of_which_nothing_is_known_is_refused(config, capsys, command):
     file, _ = config
     assert main(["--config", str(file), command, "--cluster", "nope"]) == 2

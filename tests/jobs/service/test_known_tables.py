@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import httpx
@@ -37,7 +38,7 @@ NODES = [
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
     known = snapshot(AT, {"pairs": PAIRS, "functions": FUNCTIONS, "nodes": NODES}, clusters=("c1", "c2"))
-    with running(Fakes(known).parts()) as url, httpx.Client(base_url=url) as client:
+    with running(replace(Fakes(known).parts(), configured=("c0",))) as url, httpx.Client(base_url=url) as client:
         yield client
 
 
@@ -102,6 +103,7 @@ def test_nodes_come_in_order_and_in_pages(client: httpx.Client) -> None:
         ("limit=100001", "limit"),
         ("offset=1.5", "offset"),
         ("limit=²", "limit"),
+        ("offset=-3", "offset"),
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/functions", "/v1/decisions"])
@@ -114,12 +116,53 @@ def test_a_wrong_parameter_is_a_problem_that_names_it(
     assert answer.json()["detail"].startswith(f"{named}: ")
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("interference?status=seen", "status: 'seen' is not one of observed, predicted, unknown, shared_cause"),
+        ("functions?dominant=gpu", "dominant: 'gpu' is not one of cpu, memory, network, disk, mixed"),
+        ("decisions?mode=shout", "mode: 'shout' is not one of observe, prefer, require"),
+        ("decisions?outcome=", "outcome: '' is not one of patched, unchanged, left_alone"),
+        ("regions?state=ASLEEP", "state: 'ASLEEP' is not one of STARTED, PROCESSING, UNHEALTHY, DRAINING, RESETTING, "
+         "MAXIMUM_RESET_ATTEMPTS_REACHED, CHECKPOINT_PENDING"),
+        ("nodes?offset=-3", "offset: '-3' is not a whole number of at least 0 and at most 18 digits"),
+        ("nodes?limit=-3", "limit: '-3' is not a whole number from 0 to 100000"),
+        *(
+            (f"{name}?cluster=c9", "cluster 'c9': neither configured nor imported; there are c0, c1, c2")
+            for name in ("functions", "interference", "nodes", "regions", "decisions")
+        ),
+    ],
+)  # fmt: skip
+def test_a_word_that_can_match_nothing_is_a_problem_with_those_that_can(
+    client: httpx.Client, path: str, said: str
+) -> None:
+    answer = client.get(f"/v1/{path}")
+    assert (answer.status_code, answer.json().get("detail")) == (400, said)
+
+
+def test_a_cluster_that_is_configured_and_not_learned_yet_has_no_rows(client: httpx.Client) -> None:
+    for name in ("functions", "interference", "nodes", "regions", "decisions"):
+        assert client.get(f"/v1/{name}?cluster=c0").json()["total"] == 0
+
+
+def test_decisions_of_a_cluster_that_is_gone_are_listed() -> None:
+    fakes = Fakes(snapshot(AT, {}, clusters=("c2",)))
+    with running(fakes.parts()) as url, httpx.Client(base_url=url) as client:
+        client.post("/mutate", content=encoded(review(uid="u")))  # decided for c1
+        assert client.get("/v1/decisions?cluster=c1").json()["total"] == 1
+        assert client.get("/v1/decisions?cluster=c3").json()["detail"].endswith("there are c2")
+
+
 def test_an_unknown_path_and_method_are_problems(client: httpx.Client) -> None:
     missing = client.get("/v1/nothing")
     assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
     assert missing.json()["title"] == "Not Found"
+    assert missing.json()["detail"] == "/v1/nothing: no such path; GET /openapi.json lists those there are"
     wrong = client.delete("/v1/nodes")
     assert (wrong.status_code, wrong.headers["content-type"]) == (405, "application/problem+json")
+    assert wrong.json()["detail"] == "DELETE /v1/nodes: no such method of this path; there are GET, HEAD"
+    several = client.patch("/v2/projects/p1")  # a route each
+    assert (several.status_code, several.headers["allow"]) == (405, "DELETE, GET, HEAD, PUT")
 
 
 def test_decisions_just_made_are_listed_the_newest_first_and_filtered() -> None:

@@ -35,7 +35,10 @@ def test_they_can_be_given_beside_a_pod_that_is_sent_as_it_is(client: httpx.Clie
     assert around.json() == {"pod": POD, "cluster": None, "mode": "require"}
 
 
-@pytest.mark.parametrize(("query", "said"), [("mode=shout", "query: "), ("pod=x", "pod: no such parameter")])
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [("mode=shout", "mode: 'shout' is not one of observe, prefer, require"), ("pod=x", "pod: no such parameter")],
+)
 def test_a_wrong_parameter_is_a_problem_that_names_it(client: httpx.Client, query: str, said: str) -> None:
     answer = client.post(f"/v1/recommendations?{query}", content=YAML_POD)
     assert (answer.status_code, answer.json()["detail"][: len(said)]) == (400, said)
@@ -61,7 +64,8 @@ def test_times_in_yaml_stay_text(client: httpx.Client) -> None:
         (b"kind: Pod\nspec: {containers: []}\nspec: {}\n", "'spec' stands twice"),
         (b'{"pod": {"kind": "' + b"x" * 9000 + b'", "spec": {}}}', f"kind '{'x' * 60}': not"),
         (b'{"pod": 1}', "pod"),
-        (b'{"pod": {}, "mode": "shout"}', "mode"),
+        (b'{"pod": {}, "mode": "shout"}', "mode: 'shout' is not one of observe, prefer, require"),
+        (b'{"pod": {}, "mode": 7}', "mode: 7 is not one of"),
         (b"!!python/object/apply:os.system [id]", "neither JSON nor YAML"),
         (b"[" * 50_000, "neither JSON nor YAML"),
         (b'{"kind": "AdmissionReview", "request": {"object": {"kind": "Pod", "spec": {}}}}', "'AdmissionReview'"),

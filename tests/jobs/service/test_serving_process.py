@@ -161,7 +161,7 @@ def test_a_recommendation_over_http_has_the_documented_fields(client: httpx.Clie
 
 def test_a_cluster_that_is_not_known_and_a_pod_that_is_none_are_problems(client: httpx.Client) -> None:
     unknown = client.post("/v1/recommendations", json={"pod": _pod(), "cluster": "c9"})
-    assert (unknown.status_code, unknown.json()["detail"]) == (400, "cluster: 'c9' is not known here")
+    assert (unknown.status_code, unknown.json()["detail"]) == (400, "cluster: 'c9' is not known here; there are c1")
     odd = _pod()
     odd["spec"]["containers"] = "none"
     answer = client.post("/v1/recommendations", json=odd)

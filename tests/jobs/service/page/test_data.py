@@ -67,7 +67,7 @@ KNOWN = snapshot(
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with running(Fakes(KNOWN).parts()) as url, httpx.Client(base_url=url) as client:
+    with running(replace(Fakes(KNOWN).parts(), configured=("c0",))) as url, httpx.Client(base_url=url) as client:
         yield client
 
 
@@ -188,8 +188,15 @@ def test_a_heat_map_of_what_is_searched_for_holds_its_pairs(client: httpx.Client
     ("path", "said"),
     [
         ("/v1/heat-map", "cluster: say which of c1, c2"),
-        ("/v1/heat-map?cluster=c9", "cluster: 'c9' is not known here"),
-        ("/v1/heat-map?cluster=c1&size=101", "size: '101' is not a number from 0 to 100"),
+        *(
+            (path, "cluster 'c9': neither configured nor imported; there are c0, c1, c2")
+            for path in (
+                "/v1/heat-map?cluster=c9",
+                "/v1/loads?cluster=c9",
+                "/v1/evidence?victim=a&aggressor=b&cluster=c9",
+            )
+        ),
+        ("/v1/heat-map?cluster=c1&size=101", "size: '101' is not a whole number from 0 to 100"),
         ("/v1/loads?colour=red", "colour: no such parameter"),
         ("/v1/loads?limit=x", "limit: "),
         ("/v1/loads?search=" + "x" * 257, "search: longer than 256 characters"),

@@ -1,0 +1,31 @@
+"""The words that some parameters of lists are of; commands and HTTP take the same, without importing a table."""
+
+from collections.abc import Collection, Mapping
+from typing import Final, Literal, get_args
+
+from pipeline.errors import BadInput
+from rules.policy import MODES
+from rules.regions.region import State
+
+Status = Literal["observed", "predicted", "unknown", "shared_cause"]
+Dominant = Literal["cpu", "memory", "network", "disk", "mixed"]
+Outcome = Literal["patched", "unchanged", "left_alone"]
+
+#: By the name of the parameter.
+WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "status": get_args(Status),
+    "dominant": get_args(Dominant),
+    "mode": MODES,
+    "outcome": get_args(Outcome),
+    "state": tuple(state.value for state in State),
+}
+
+
+def check(given: Mapping[str, object], known: Collection[str], *others: str) -> None:
+    """Raise `BadInput` for a parameter that is none of *known* or *others*, or whose word is none of its `WORDS`."""
+    for name, value in given.items():
+        if name not in known and name not in others:
+            raise BadInput(f"{name}: no such parameter; there are {', '.join((*known, *others)) or 'none'}")
+        words = WORDS.get(name)
+        if words is not None and value not in words:
+            raise BadInput(f"{name}: {value!r:.60} is not one of {', '.join(words)}")
