@@ -4,6 +4,7 @@ Every file is read and checked before anything is written; an error is one line 
 record or column.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -81,14 +82,15 @@ def run(
         for batch in parsed.batches
     ]
     progress(steps, steps)
-    refusals = tuple(refusal for batch in parsed.batches for refusal in batch.refused)
+    own = tuple(refusal for batch in parsed.batches for refusal in batch.refused)
+    told = tuple(refusal for each in written for refusal in each.refusals)
     return Outcome(
         kind,
         cluster,
         sum(each.rows for each in written),
         sum(each.duplicates for each in written),
-        sum(each.refused for each in written) + len(refusals),
-        refusals[:5],
+        sum(each.refused for each in written) + len(own),
+        (own + told)[:5],
         parsed.ignored,
     )
 
@@ -170,9 +172,15 @@ def _check_records(file: Path) -> None:
             whole = file.read_bytes().removeprefix(_BOM)
             msgspec.json.decode(whole, type=msgspec.Raw)
         except NOT_JSON as of_whole:
-            why = of_whole if error.number == 1 else error
-            raise BadInput(f"{file}, line {error.number}: not JSON: {why}") from None
+            line, why = (_line_of(of_whole, whole), of_whole) if error.number == 1 else (error.number, error)
+            raise BadInput(f"{file}, line {line}: not JSON: {why}") from None
         _check(file, [(1, whole)])
+
+
+def _line_of(error: Exception, text: bytes) -> int:
+    """Return the line of *text* at which it was found to be no JSON: where that says no place, it breaks off."""
+    at = re.search(r"\(byte (\d+)\)$", str(error))
+    return 1 if isinstance(error, RecursionError) else text.rstrip().count(b"\n", 0, int(at[1]) if at else None) + 1
 
 
 _BOM = b"\xef\xbb\xbf"

@@ -3,82 +3,47 @@
 An error is one line that names the file, the line (CSV) or row (Parquet) and the column.
 """
 
-import csv
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
 from featurestore.exported import partitioned
+from jobs.given import Bools, Given, read, textual
 from pipeline.columns import ACTIVATIONS, PROFILES
 from pipeline.errors import BadInput
 
-Bools = npt.NDArray[np.bool_]
+#: A table with the columns of a schema, and the names of columns of a file that are not understood.
+Read = tuple[pa.Table, tuple[str, ...]]
 
 _TIME = pa.timestamp("us", tz="UTC")
 _RFC3339 = r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:?\d{2})$"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 #: Years 1 to 9999, in milliseconds since the epoch.
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
+_COUNTED = "a number counts milliseconds since 1970"
 _A_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000}
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A file's columns as they came; *place* says in words where in it the row of a number is."""
-
-    file: Path
-    table: pa.Table
-    place: Callable[[int], str]
-
-    def fail(self, column: str, bad: Bools, why: str) -> None:
-        """Raise `BadInput` for the first of the *bad* rows, if there is one."""
-        where = np.flatnonzero(bad)
-        if len(where):
-            row = int(where[0])
-            value = _shown(self.table[column][row]) if column in self.table.column_names else None
-            shown = "" if value is None else f" {value[:60]!r}"
-            raise BadInput(f"{self.file}, {self.place(row)}: {column}{shown}: {why}")
-
-    def column(self, name: str) -> pa.ChunkedArray | None:
-        """Return a column, empty texts as nulls; None where the file lacks it or it is all null."""
-        if name not in self.table.column_names:
-            return None
-        found = self.table[name]
-        if pa.types.is_dictionary(found.type):
-            found = found.cast(found.type.value_type)
-        if _textual(found.type):
-            found = found.cast(pa.string())
-            try:
-                found.validate(full=True)
-            except pa.ArrowInvalid:
-                raise BadInput(f"{self.file}: column {name}: holds bytes that are no UTF-8") from None
-            found = pc.utf8_trim_whitespace(found)
-            found = pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
-        return found if found.null_count < len(found) else None
-
-
-def activations(file: Path) -> tuple[pa.Table, tuple[str, ...]]:
+def activations(file: Path) -> Read:
     """Read activations; return them (`pipeline.columns.ACTIVATIONS`) and the names of columns not understood.
 
-    Needed: activation_id, function, start; end where it is known. Times are epoch milliseconds or RFC 3339. A
-    missing status is a success; kind ``sequence`` is a composite. Where no column names the node a directory of the
-    file does, as in an export.
+    Needed: activation_id, function, start; end where it is known. Times are epoch milliseconds or RFC 3339.
+    A missing status is a success; kind ``sequence`` is a composite. Where no column names the node a
+    directory of the file does, as in an export. Raises `BadInput` for the first row that is wrong.
     """
-    given = _read(file, needed=("activation_id", "function", "start", "end"))
+    given = read(file, needed=("activation_id", "function", "start", "end"))
     if "node" not in given.table.column_names and (node := partitioned(file, "node")) is not None:
         given = replace(given, table=given.table.append_column("node", pa.repeat(node, given.table.num_rows)))
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {}
-    for field in ACTIVATIONS:
-        columns[field.name] = _CONVERT[str(field.type)](given, field.name)
+    return given.judged(_activations), _unknown(given, ACTIVATIONS)
+
+
+def _activations(given: Given) -> pa.Table:
+    columns = {field.name: _CONVERT[str(field.type)](given, field.name) for field in ACTIVATIONS}
     for name in ("activation_id", "function", "start"):
         given.fail(name, _nulls(columns[name]), "missing")
     given.fail("end", _array(pc.less(columns["end"], columns["start"]), False), "is before the start")
@@ -90,19 +55,29 @@ def activations(file: Path) -> tuple[pa.Table, tuple[str, ...]]:
     columns["composite"] = pc.or_(pc.fill_null(columns["composite"], False), sequence)
     for name in ("version", "caused_by"):
         columns[name] = pc.fill_null(columns[name], "")
-    return pa.table(columns).cast(ACTIVATIONS), _unknown(given, ACTIVATIONS)
+    return pa.table(columns).cast(ACTIVATIONS)
 
 
-def profiles(file: Path) -> tuple[pa.Table, tuple[str, ...]]:
-    """Read declared profiles; return them (`pipeline.columns.PROFILES`) and the names of columns not understood."""
-    given = _read(file, needed=("function",))
+def profiles(file: Path) -> Read:
+    """Read declared profiles; return them (`pipeline.columns.PROFILES`) and the names of columns not understood.
+
+    Raises `BadInput` for the first row that is wrong, and where no column is an amount.
+    """
+    given = read(file, needed=("function",))
+    amounts = [field.name for field in PROFILES if pa.types.is_floating(field.type)]
+    if not set(amounts) & set(given.table.column_names):
+        raise BadInput(f"{file}: no column says what functions use: one of {', '.join(amounts)} is needed")
+    return given.judged(_profiles), _unknown(given, PROFILES)
+
+
+def _profiles(given: Given) -> pa.Table:
     columns = {field.name: _CONVERT[str(field.type)](given, field.name) for field in PROFILES}
     given.fail("function", _nulls(columns["function"]), "missing")
     for field in PROFILES:
         if pa.types.is_floating(field.type):
             given.fail(field.name, _array(pc.less(columns[field.name], 0.0), False), "is negative")
     columns["node_type"] = pc.fill_null(columns["node_type"], "")
-    return pa.table(columns).cast(PROFILES), _unknown(given, PROFILES)
+    return pa.table(columns).cast(PROFILES)
 
 
 #: True slowdowns: .25 = 25 % longer beside one always-running aggressor.
@@ -111,66 +86,14 @@ SLOWDOWNS = pa.schema([("victim", pa.string()), ("aggressor", pa.string()), ("sl
 
 def slowdowns(file: Path) -> pa.Table:
     """Read true slowdowns (`SLOWDOWNS`); a missing one is none, other columns are not looked at."""
-    given = _read(file, needed=tuple(SLOWDOWNS.names))
+    return read(file, needed=tuple(SLOWDOWNS.names)).judged(_slowdowns)
+
+
+def _slowdowns(given: Given) -> pa.Table:
     columns = {field.name: _CONVERT[str(field.type)](given, field.name) for field in SLOWDOWNS}
     for name in ("victim", "aggressor"):
         given.fail(name, _nulls(columns[name]), "missing")
     return pa.table(columns).cast(SLOWDOWNS)
-
-
-def _read(file: Path, needed: tuple[str, ...]) -> Given:
-    try:
-        with file.open("rb") as content:
-            magic = content.read(4)
-        if magic == b"PAR1":
-            given = Given(file, pa.parquet.read_table(file), lambda row: f"row {row + 1}")
-        else:
-            given = Given(file, _csv(file), lambda row: f"line {_line_of(file, row)}")
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror or str(error).splitlines()[0]}") from None
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise BadInput(f"{file}: {_line(error)}") from None
-    for name in needed:
-        if name not in given.table.column_names:
-            raise BadInput(f"{file}: no column {name}; needed are {', '.join(needed)}")
-    return given
-
-
-def _csv(file: Path) -> pa.Table:
-    """Read every column as text, so that a value is judged here and not guessed at."""
-    with file.open(encoding="utf-8-sig", newline="") as content:
-        head = content.readline()
-        names = [name.strip().strip('"') for name in head.rstrip("\r\n").split(",")]
-        empty = not content.read(1)
-    if not head.strip():
-        raise BadInput(f"{file}: empty")
-    if len(set(names)) != len(names):
-        raise BadInput(f"{file}, line 1: a column stands twice")
-    if empty:
-        return pa.table({name: pa.array([], pa.string()) for name in names})
-    return pa.csv.read_csv(
-        pa.OSFile(str(file)),  # a name alone would be taken for what it ends with, such as .gz
-        read_options=pa.csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False),
-        parse_options=pa.csv.ParseOptions(newlines_in_values=True),
-        convert_options=pa.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
-        ),
-    )
-
-
-def _line_of(file: Path, row: int) -> int:
-    """Return the line on which a *row* of a CSV file begins: empty lines are no rows, and a row may have several."""
-    with file.open(encoding="utf-8-sig", newline="") as content:
-        csv.field_size_limit(sys.maxsize)
-        lines = csv.reader(content)
-        next(lines)  # the names of the columns
-        begun, rows = lines.line_num + 1, 0
-        for given in lines:
-            if rows == row and given:
-                break
-            rows += bool(given)
-            begun = lines.line_num + 1
-    return begun
 
 
 def _unknown(given: Given, schema: pa.Schema) -> tuple[str, ...]:
@@ -195,7 +118,7 @@ def _number(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
     column = given.column(name)
     if column is None:
         return pa.nulls(given.table.num_rows, pa.float64())
-    if _textual(column.type):
+    if textual(column.type):
         given.fail(name, ~_array(pc.match_substring_regex(column, _NUMBER), True), "is no number")
     found = _cast(given, name, column, pa.float64())
     given.fail(name, ~_array(pc.is_finite(found), True), "is not finite")
@@ -236,7 +159,7 @@ def _time(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
         _within(given, name, column)
         local = column if column.type.tz else column.cast(pa.timestamp(column.type.unit, tz="UTC"))
         return local.cast(_TIME, safe=False)
-    if not _textual(column.type):
+    if not textual(column.type):
         return _from_epoch(given, name, _number(given, name))
     written = _array(pc.match_substring_regex(column, _RFC3339), False)
     counted = _array(pc.match_substring_regex(column, _NUMBER), False)
@@ -282,21 +205,6 @@ _CONVERT: Mapping[str, Callable[[Given, str], pa.ChunkedArray | pa.Array]] = {
 }
 
 
-def _textual(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
-
-
-def _shown(value: pa.Scalar) -> str | None:
-    """Return what stands in a file, a time in UTC: its zone may be unknown here, or the time be none in Python."""
-    if pa.types.is_timestamp(value.type):
-        value = value.cast(pa.timestamp(value.type.unit, tz="UTC"))
-    try:
-        found = value.as_py()
-    except (OverflowError, ValueError):
-        found = value.value
-    return None if found is None else str(found)
-
-
 def _nulls(column: pa.ChunkedArray | pa.Array) -> Bools:
     return _array(pc.is_null(column), False)
 
@@ -304,7 +212,3 @@ def _nulls(column: pa.ChunkedArray | pa.Array) -> Bools:
 def _array(column: pa.ChunkedArray | pa.Array, missing: bool) -> Bools:
     found: Bools = np.asarray(pc.fill_null(column, missing))
     return found
-
-
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0]

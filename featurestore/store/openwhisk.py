@@ -25,9 +25,13 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from pipeline.errors import NOT_JSON, BadInput
+from pipeline.records import Refusal
 
 #: Verdict on a record that is understood but no workload.
 NOISE = "health action"
+
+#: So many refused records are told one by one.
+_TOLD = 5
 
 # The reader's own limit of one record, raised where one is longer; it takes a multiple of that in memory.
 _OBJECT = 16 << 20
@@ -43,7 +47,8 @@ SELECT * FROM read_json(?, columns = {
     response: 'STRUCT(statusCode INTEGER, status VARCHAR, success BOOLEAN, result STRUCT(error JSON))',
     annotations: 'STRUCT("key" VARCHAR, "value" VARCHAR)[]',
     node: 'VARCHAR', pod: 'VARCHAR', node_type: 'VARCHAR'
-}, format = ?, maximum_object_size = ?, ignore_errors = true, hive_partitioning = false, compression = 'none')
+}, format = ?, maximum_object_size = ?, ignore_errors = true, hive_partitioning = false, compression = 'none',
+    filename = true)
 """
 
 # Years 1 to 9999 are what a datetime holds.
@@ -81,13 +86,15 @@ SELECT activationId AS activation_id, coalesce(path, namespace || '/' || name) A
     TRY_CAST(l[1] AS INTEGER) AS memory_mb, TRY_CAST(l[2] AS BIGINT) AS timeout_ms,
     TRY_CAST(l[3] AS INTEGER) AS concurrency,
     coalesce(kind = 'sequence', false) OR conductor OR (endless AND kind IS NULL AND limits IS NULL) AS composite,
-    caused_by, node, pod, node_type
+    caused_by, nullif(trim(node), '') AS node, nullif(trim(pod), '') AS pod, nullif(trim(node_type), '') AS node_type,
+    filename AS file
 FROM limited
 """
 
 _GIVEN = """
 SELECT activation_id, function, version, kind, epoch_us("start") AS start_us, epoch_us("end") AS end_us, duration_ms,
-    init_ms, wait_ms, status_code, memory_mb, timeout_ms, concurrency, composite, caused_by, node, pod, node_type
+    init_ms, wait_ms, status_code, memory_mb, timeout_ms, concurrency, composite, caused_by, node, pod, node_type,
+    NULL::VARCHAR AS file
 FROM given
 """
 
@@ -105,7 +112,7 @@ SELECT activation_id, function, coalesce(version, '') AS version, coalesce(kind,
     duration_ms, CASE WHEN isfinite(init_ms) AND init_ms >= 0 THEN init_ms END AS init_ms,
     CASE WHEN isfinite(wait_ms) THEN wait_ms END AS wait_ms, coalesce(status_code, -1) AS status_code,
     memory_mb, timeout_ms, concurrency, coalesce(composite, false) AS composite,
-    coalesce(caused_by, '') AS caused_by, node, pod, node_type,
+    coalesce(caused_by, '') AS caused_by, node, pod, node_type, file,
     CASE
         WHEN coalesce(activation_id, '') = '' THEN 'no activation id'
         WHEN coalesce(function, '') = '' THEN 'no name'
@@ -126,7 +133,8 @@ def stage_files(con: DuckDBPyConnection, files: Sequence[Path]) -> None:
     """Read *files* into the temporary table ``staged``, in their order.
 
     A file is an array of records, a record a line, or one record. The columns are those of
-    `pipeline.columns.ACTIVATIONS` and ``verdict``: null, `NOISE`, or why the record is refused.
+    `pipeline.columns.ACTIVATIONS`, ``file`` (null where it is not known) and ``verdict``: null, `NOISE`, or why the
+    record is refused.
     Raises `BadInput` naming a file that holds no records at all, such as half a page.
     """
     create = f"CREATE OR REPLACE TEMP TABLE staged AS {_staged(_RECORDS)}"
@@ -139,6 +147,7 @@ def stage_files(con: DuckDBPyConnection, files: Sequence[Path]) -> None:
             lines = Path(aside) / "records.json"
             refused, longest = _salvage(con, files, lines)
             con.execute(create, [[_literal(lines)], "newline_delimited", max(_OBJECT, longest)])
+            con.execute("UPDATE staged SET file = NULL")
         if refused:
             con.execute(
                 "INSERT INTO staged (verdict, composite) SELECT 'no JSON that can be kept', false FROM range(?)",
@@ -151,6 +160,18 @@ def stage_rows(con: DuckDBPyConnection, rows: pa.Table) -> None:
     con.register("given", rows)
     con.execute(f"CREATE OR REPLACE TEMP TABLE staged AS WITH told AS ({_GIVEN}) SELECT * FROM ({_JUDGED})")
     con.unregister("given")
+
+
+def refusals(con: DuckDBPyConnection) -> tuple[Refusal, ...]:
+    """Return the first of the records in ``staged`` that are refused."""
+    found = con.execute(
+        "SELECT file, activation_id, verdict FROM staged WHERE verdict IS NOT NULL AND verdict <> ? LIMIT ?",
+        [NOISE, _TOLD],
+    ).fetchall()
+    return tuple(
+        Refusal(", ".join(filter(None, (file, f"activation {name[:60]}" if name else ""))) or "activations", why)
+        for file, name, why in found
+    )
 
 
 def _literal(file: Path) -> str:

@@ -165,7 +165,7 @@ def test_openwhisk_records_with_node_and_pod(bring, file, store, form):
         (HEAD + "a,f,0,5,-1,,\n", "line 2: init_ms '-1': is negative"),
         (HEAD + "a,f,0,5,,1.5,\n", "line 2: status_code '1.5'"),
         (HEAD + "a,f,1e20,1e20,,,\n", "line 2: start '1e20'"),
-        (HEAD + "a,f,0,5\n", "Expected 7 columns"),
+        (HEAD + "a,f,0,5\n", "line 2: 4 values where there are 7 columns"),
         ("", "empty"),
         ("activation_id,function,start,end,end\n", "line 1: a column stands twice"),
         ('[{"activationId": "a1", "na', "line 1: not JSON"),

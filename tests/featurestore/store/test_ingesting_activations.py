@@ -139,6 +139,7 @@ def test_columns_are_those_agreed(store: Store, tmp_path: Path) -> None:
         ({"end": 0, "annotations": notes(kind="python:3")}, {"end": None, "composite": False, "duration_ms": 5.0}),
         ({"end": None, "duration": None, "annotations": []}, {"end": None, "composite": True, "duration_ms": None}),
         ({"start": 0, "end": 0, "duration": 0}, {"end": LONG_AGO, "duration_ms": 0.0}),
+        ({"node": "", "pod": " "}, {"node": None, "pod": None}),
         ({"version": None}, {"version": ""}),
         ({"node": "n1", "pod": "p1"}, {"node": "n1", "pod": "p1"}),
         ({"name": "h\u00e9llo \u4e16", "annotations": []}, {"function": "guest/h\u00e9llo \u4e16"}),
@@ -197,6 +198,18 @@ def test_a_broken_record_costs_only_itself(store: Store, tmp_path: Path, changed
     assert known(store)["activation_id"].to_pylist() == [record(1)["activationId"], record(3)["activationId"]]
     [entry] = [entry for entry in logs if entry["event"] == "activation records refused"]
     assert list(entry["reasons"].values()) == [1]
+
+
+def test_the_first_records_that_are_refused_are_named(store: Store, tmp_path: Path) -> None:
+    one, two = (
+        page(tmp_path / "a.json", [record(1), record(2, start=None)]),
+        page(tmp_path / "b.json", [record(3), record(4, activationId=""), record(5, end=1)]),
+    )
+    assert [(each.what, each.why) for each in put_pages(store, one, two).refusals] == [
+        (f"{one}, activation {2:032x}", "start is no time"),
+        (f"{two}", "no activation id"),
+        (f"{two}, activation {5:032x}", "end is no time after start"),
+    ]
 
 
 @pytest.mark.parametrize("odd", [5, None, "text", [record(2)], {}])
