@@ -1,11 +1,11 @@
 """Settings of processes that run for long: where they listen, whom they follow, what they log and trace."""
 
 from datetime import timedelta
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from jobs.config.values import File, Group, Headers, Secret, Span
+from jobs.config.values import File, Group, Headers, Secret, Span, base_url
 
 
 class ServeSettings(Group):
@@ -36,9 +36,8 @@ class ServeSettings(Group):
 
 
 class ReplicaSettings(Group):
-    writer: str | None = Field(
+    writer: Annotated[str, base_url("give token or token_file")] | None = Field(
         None,
-        pattern=r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$",
         description="base URL of the service that collects and learns: this one then answers from that one's "
         "snapshot, and hands its decisions back",
     )
@@ -67,9 +66,8 @@ class LogSettings(Group):
 
 
 class TraceSettings(Group):
-    endpoint: str | None = Field(
+    endpoint: Annotated[str, base_url("give headers")] | None = Field(
         None,
-        pattern=r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$",
         description="base URL that takes OpenTelemetry traces by OTLP over HTTP, such as http://collector:4318; "
         "needs the extra `otel`",
     )

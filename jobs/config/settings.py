@@ -110,7 +110,7 @@ def load(path: Path | None) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        reason = _plain(first["type"], first.get("ctx", {})) or first["msg"].removeprefix("Value error, ")
+        reason = _plain(first["type"]) or first["msg"].removeprefix("Value error, ")
         raise BadInput(f"{where} or environment: {field or 'settings'}: {reason}") from None
 
 
@@ -138,13 +138,11 @@ def _in_full(path: Path) -> Path:
     return path
 
 
-def _plain(kind: str, context: dict[str, Any]) -> str:
+def _plain(kind: str) -> str:
     """Return what is wrong in the words of this product, where its own settings have a form that pydantic does not
     know."""
     if kind == "extra_forbidden":
         return "no such setting"
     if kind.startswith("time_delta"):
         return "must be a span such as 30s, 5m, 24h or 14d"
-    if kind == "string_pattern_mismatch" and str(context.get("pattern", "")).startswith("^https?"):
-        return "must be http(s)://HOST[:PORT][/PATH], without user, password and query"
     return ""

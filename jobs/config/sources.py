@@ -1,10 +1,11 @@
 """Settings of what is collected from: clusters, and of each its API server, Prometheus and OpenWhisk."""
 
 from datetime import timedelta
+from typing import Annotated
 
 from pydantic import Field, SecretStr, model_validator
 
-from jobs.config.values import File, Group, Headers, Span
+from jobs.config.values import File, Group, Headers, Span, base_url
 
 
 class KubernetesSettings(Group):
@@ -26,7 +27,9 @@ class KubernetesSettings(Group):
 
 
 class PrometheusSettings(Group):
-    url: str = Field(description="base URL, without credentials")
+    url: Annotated[str, base_url("give username and password, or token or token_file")] = Field(
+        description="base URL, without credentials"
+    )
     token: SecretStr | None = Field(None, description="bearer token")
     token_file: File | None = Field(None, description="file holding the bearer token, read again for each collection")
     username: str | None = Field(None, description="basic auth user")
@@ -71,7 +74,9 @@ class OpenWhiskNamespace(Group):
 
 
 class OpenWhiskSettings(Group):
-    url: str = Field(description="API host, https://HOST[:PORT]")
+    url: Annotated[str, base_url("give the key of each of namespaces, as key_file, key_env or key")] = Field(
+        description="API host, https://HOST[:PORT]"
+    )
     namespaces: list[OpenWhiskNamespace] = Field(min_length=1, description="namespaces with a key each")
     ca_file: File | None = Field(None, description="CA certificates to verify the server with")
     insecure: bool = Field(False, description="do not verify the server's certificate")

@@ -7,6 +7,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
 
+from pipeline.clients.urls import split
+from pipeline.errors import BadInput
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -43,6 +46,26 @@ def _nameable(value: Path) -> Path:
 
 
 File = Annotated[Path, AfterValidator(_nameable)]
+
+
+def base_url(instead: str) -> AfterValidator:
+    """Return the check of a base URL; where it has a user or a password, *instead* says where these belong.
+
+    No message has a part of the URL: what stands in it may be a secret.
+    """
+
+    def check(url: str) -> str:
+        try:
+            parts = split("url", url)
+        except BadInput:
+            raise ValueError("must be http(s)://HOST[:PORT][/PATH]") from None
+        if "@" in parts.netloc:
+            raise ValueError(f"must be without user and password: {instead}")
+        if parts.query or parts.fragment:
+            raise ValueError("must be http(s)://HOST[:PORT][/PATH], without a query")
+        return url.strip()
+
+    return AfterValidator(check)
 
 
 def _told(value: SecretStr) -> SecretStr:

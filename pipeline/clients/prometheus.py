@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 import requests
@@ -112,8 +111,6 @@ class PrometheusClient:
         timeout: timedelta = timedelta(seconds=60),
     ) -> None:
         parts = split("prometheus.url", url)
-        if username is None and parts.username:
-            username, password = unquote(parts.username), unquote(parts.password or "")
         if ca_file is not None and not ca_file.is_file():
             raise BadInput(f"prometheus.ca_file: {ca_file}: no such file")
         self.url = without_credentials(parts)

@@ -12,6 +12,7 @@ def split(field: str, url: str) -> SplitResult:
     try:
         parts = urlsplit(url.strip())
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = valid and not any(character.isspace() for character in url.strip())
     except ValueError:
         valid = False
     if not valid:

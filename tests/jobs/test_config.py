@@ -67,12 +67,57 @@ def test_files_that_would_replace_each_other_are_refused(tmp_path: Path, text: s
     assert refused(tmp_path, f"[store]\n{text}\n").endswith(f"store: {named}")
 
 
-@pytest.mark.parametrize("url", ["http://me:s3cret@writer", "writer:8443", "http://writer?token=s3cret"])
-@pytest.mark.parametrize("setting", ["[replica]\nwriter", "[trace]\nendpoint"])
-def test_a_url_with_what_does_not_belong_there_is_refused_unseen(tmp_path: Path, setting: str, url: str) -> None:
+FORM = "must be http(s)://HOST[:PORT][/PATH]"
+CLUSTER = '[[clusters]]\nname = "a"\n'
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://me:s3cret@host", "must be without user and password: {instead}"),
+        ("https://s3cret@host:8443/path", "must be without user and password: {instead}"),
+        ("me:s3cret@host", FORM),
+        ("host:8443", FORM),
+        ("ftp://host", FORM),
+        ("http:///path", FORM),
+        ("http://host:s3cret", FORM),
+        ("http://a host", FORM),
+        ("", FORM),
+        ("http://host?token=s3cret", f"{FORM}, without a query"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("setting", "field", "instead"),
+    [
+        ("[replica]\nwriter", "replica.writer", "give token or token_file"),
+        ("[trace]\nendpoint", "trace.endpoint", "give headers"),
+        (
+            f"{CLUSTER}[clusters.prometheus]\nurl",
+            "clusters.0.prometheus.url",
+            "give username and password, or token or token_file",
+        ),
+        (
+            f'{CLUSTER}[clusters.openwhisk]\nnamespaces = [{{ name = "g", key = "a:b" }}]\nurl',
+            "clusters.0.openwhisk.url",
+            "give the key of each of namespaces, as key_file, key_env or key",
+        ),
+    ],
+)
+def test_a_url_with_what_does_not_belong_there_is_refused_unseen(
+    tmp_path: Path, setting: str, field: str, instead: str, url: str, said: str
+) -> None:
     message = refused(tmp_path, f'{setting} = "{url}"\n')
-    assert "without user, password and query" in message
+    assert message.endswith(f": {field}: {said.format(instead=instead)}")
     assert "s3cret" not in message
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9090", "https://[::1]:9090/a/path/", "http://prometheus.monitoring"]
+)
+def test_a_base_url_of_either_scheme_is_taken(tmp_path: Path, url: str) -> None:
+    settings = loaded(tmp_path, f'{CLUSTER}[clusters.prometheus]\nurl = "{url}"\n')
+    assert settings.clusters[0].prometheus is not None
+    assert settings.clusters[0].prometheus.url == url
 
 
 def test_a_misspelled_setting_is_refused_and_not_ignored(tmp_path: Path) -> None:

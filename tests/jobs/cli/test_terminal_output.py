@@ -29,8 +29,8 @@ def test_a_source_whose_address_is_none_is_told_with_the_form_it_should_have(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("colocate.toml").write_text('[[clusters]]\nname = "c"\n[clusters.prometheus]\nurl = "localhost:9090"\n')
-    assert main(["collect"]) == 3
-    assert "HOST[:PORT][/PATH]" in capsys.readouterr().out
+    assert main(["collect"]) == 2
+    assert "clusters.0.prometheus.url: must be http(s)://HOST[:PORT][/PATH]\n" in capsys.readouterr().err
 
 
 def test_a_refused_manifest_is_one_line_also_before_the_first_snapshot(
