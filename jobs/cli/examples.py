@@ -27,6 +27,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "interference": (
         "interference",
         "interference --status observed -o csv",
+        "interference --min-slowdown 0.1 --min-probability 0.9",
         "interference guest/resize guest/train",
     ),
     "functions": ("functions", "functions --dominant disk --wide", "functions guest/resize -o json"),

@@ -30,6 +30,12 @@ def interference(
     aggressor: Annotated[str | None, typer.Argument(help="only this aggressor")] = None,
     status: Annotated[Status | None, typer.Option(help="only pairs known in this way")] = None,
     node_type: Annotated[str | None, typer.Option(help="only this node type")] = None,
+    min_slowdown: Annotated[
+        float | None, typer.Option(help="only pairs of at least this slowdown, .25 = 25 %")
+    ] = None,
+    min_probability: Annotated[
+        float | None, typer.Option(help="only pairs of at least this probability, 0 to 1")
+    ] = None,
     cluster: Cluster = None,
     limit: Limit = 100_000,
     output: Output = Format.table,
@@ -38,16 +44,15 @@ def interference(
 
     With VICTIM and AGGRESSOR the pair is explained: evidence, what was held constant, what is missing (not in CSV).
     """
-    if victim is not None and aggressor is not None and status is None and output is not Format.csv:
+    told = {
+        "status": status,
+        "min_slowdown": None if min_slowdown is None else str(min_slowdown),
+        "min_probability": None if min_probability is None else str(min_probability),
+    }
+    if victim is not None and aggressor is not None and output is not Format.csv and not any(told.values()):
         _explain(context, victim, aggressor, cluster, node_type, output)
         return
-    given = {
-        "victim": victim,
-        "aggressor": aggressor,
-        "status": status,
-        "node_type": node_type,
-        "cluster": cluster,
-    }
+    given = {"victim": victim, "aggressor": aggressor, **told, "node_type": node_type, "cluster": cluster}
     _show(context, "interference", given, limit, output)
 
 

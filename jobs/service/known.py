@@ -1,6 +1,6 @@
 """What is known, as tables to read: which columns, filters and order each has; pure functions of a snapshot."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -15,7 +15,8 @@ from jobs.service import words
 class Known:
     """One readable table of the snapshot.
 
-    *filters* maps a query parameter to the column that must equal it; *assumed* holds the filters that apply where
+    *filters* maps a query parameter to the column that must equal it, *least* one to the column that must be as much;
+    *assumed* holds the filters that apply where
     none is given; *more* are columns that the command line shows when it is asked for them.
     """
 
@@ -26,6 +27,7 @@ class Known:
     order: tuple[tuple[str, str], ...]
     assumed: Mapping[str, str] = field(default_factory=dict)
     more: tuple[str, ...] = ()
+    least: Mapping[str, str] = field(default_factory=dict)
 
 
 #: By the name in the path; the columns stand in the order of the CSV, the cluster last.
@@ -60,6 +62,7 @@ KNOWN: Mapping[str, Known] = {
             "status": "status",
         },
         (("cluster", "ascending"), ("slowdown", "descending"), ("victim", "ascending"), ("aggressor", "ascending")),
+        least={"min_slowdown": "slowdown", "min_probability": "probability"},
     ),
     "regions": Known(
         "regions",
@@ -96,14 +99,17 @@ def select(known: Known, snapshot: Snapshot, given: Mapping[str, str], *, wide: 
 
     *wide* adds the columns that are more than usual before the last one, the cluster.
     """
-    words.check(given, known.filters, "format", "limit", "offset")
+    words.check(given, (*known.filters, *known.least), "format", "limit", "offset")
     wanted = {**known.assumed, **given}
     table = snapshot[known.table]
+
+    def matching(name: str) -> pa.ChunkedArray:
+        if name in known.least:  # what is not known, or not finite, is not as much
+            return pc.fill_null(pc.greater_equal(table[known.least[name]], words.least(name, wanted[name])), False)
+        return pc.equal(pc.fill_null(table[known.filters[name]].cast(pa.string()), ""), wanted[name])
+
     if wanted:
-        match: Callable[[str], pa.ChunkedArray] = lambda name: pc.equal(  # noqa: E731
-            pc.fill_null(table[known.filters[name]].cast(pa.string()), ""), wanted[name]
-        )
-        table = table.filter(reduce(pc.and_, (match(name) for name in wanted)))
+        table = table.filter(reduce(pc.and_, map(matching, wanted)))
     *first, cluster = known.columns
     table = table.select([*first, *(known.more if wide else ()), cluster])
     # Arrow sorts no dictionaries.

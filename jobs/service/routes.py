@@ -43,6 +43,7 @@ def _words(parameter: str) -> str:
 def _known(name: str) -> Operation:
     known = KNOWN[name]
     parameters = {name: f"only rows whose {column} is this{_words(name)}" for name, column in known.filters.items()}
+    parameters |= {name: f"only rows whose {column} is at least this" for name, column in known.least.items()}
     return Operation("GET", f"/v1/{name}", name, known.summary, answer=Page, parameters={**parameters, **_PAGING})
 
 

@@ -1,5 +1,7 @@
-"""The words that some parameters of lists are of; commands and HTTP take the same, without importing a table."""
+"""The words and numbers that some parameters of lists are of; commands and HTTP take the same, without importing a
+table."""
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, get_args
 
@@ -19,6 +21,25 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "outcome": get_args(Outcome),
     "state": tuple(state.value for state in State),
 }
+
+#: From what to what a parameter goes that says the least of a column.
+LEAST: Final[Mapping[str, tuple[float, float]]] = {
+    "min_slowdown": (-1.0, math.inf),
+    "min_probability": (0.0, 1.0),
+}
+
+
+def least(name: str, text: str) -> float:
+    """Read the number that the parameter of this *name* is given as; raises `BadInput` naming it."""
+    lowest, highest = LEAST[name]
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and lowest <= value <= highest):
+        limits = f"of at least {lowest:g}" if math.isinf(highest) else f"from {lowest:g} to {highest:g}"
+        raise BadInput(f"{name}: {text!r:.60} is not a number {limits}")
+    return value
 
 
 def check(given: Mapping[str, object], known: Collection[str], *others: str) -> None:

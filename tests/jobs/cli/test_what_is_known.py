@@ -196,6 +196,21 @@ def test_wide_adds_columns_after_those_that_are_fixed_and_the_cluster_is_the_las
     assert {"cpu_seconds_per_run", "memory_bytes_p95", "network_bytes_per_run", "disk_bytes_per_run"} < set(wide)
 
 
+def test_pairs_of_at_least_a_slowdown_and_a_probability(config, capsys):
+    file, _ = config
+    every = list(csv.DictReader(io.StringIO(said(capsys, file, "interference", "-o", "csv"))))
+    wanted = [row for row in every if row["slowdown"] and float(row["slowdown"]) >= 0.01]
+    sure = [row for row in wanted if float(row["probability"]) >= 0.9]
+    assert len(every) > len(wanted) > len(sure) > 0
+    for bounds, expected in ([], wanted), (["--min-probability", "0.9"], sure):
+        text = said(capsys, file, "interference", "--min-slowdown", ".01", *bounds, "-o", "csv")
+        assert list(csv.DictReader(io.StringIO(text))) == expected
+    pair = ("interference", sure[0]["victim"], sure[0]["aggressor"], "--min-slowdown", "0", "-o", "json")
+    assert [set(row) for row in json.loads(said(capsys, file, *pair))] == [set(every[0])]  # listed, not explained
+    assert main(["--config", str(file), "interference", "--min-probability", "90"]) == 2
+    assert capsys.readouterr().err == "colocate: min_probability: '90.0' is not a number from 0 to 1\n"
+
+
 @pytest.mark.parametrize("command", ["interference", "nodes", "functions", "decisions"])
 def test_a_cluster_of_which_nothing_is_known_is_refused(config, capsys, command):
     file, _ = config

@@ -75,6 +75,24 @@ def test_filters_narrow_and_add_up(client: httpx.Client) -> None:
     assert client.get("/v1/interference?status=shared_cause").json()["items"] == []
 
 
+@pytest.mark.parametrize(
+    ("query", "aggressors"),
+    [
+        ("min_slowdown=0.25", ["b", "c"]),
+        ("min_slowdown=0.26", ["c"]),
+        ("min_slowdown=-1", ["b", "c"]),  # one that is not known is not at least anything
+        ("min_probability=0.99", ["b", "c"]),
+        ("min_probability=1", ["c"]),
+        ("min_probability=.9&min_slowdown=.2&cluster=c1", ["b"]),
+    ],
+)
+def test_pairs_of_at_least_a_slowdown_and_a_probability(
+    client: httpx.Client, query: str, aggressors: list[str]
+) -> None:
+    rows = client.get(f"/v1/interference?{query}").json()["items"]
+    assert [row["aggressor"] for row in rows] == aggressors
+
+
 def test_functions_are_over_all_node_types_unless_one_is_asked_for(client: httpx.Client) -> None:
     answer = client.get("/v1/functions?format=csv")
     assert answer.text.splitlines()[0] == (
@@ -125,6 +143,12 @@ def test_a_wrong_parameter_is_a_problem_that_names_it(
         ("decisions?outcome=", "outcome: '' is not one of patched, unchanged, left_alone"),
         ("regions?state=ASLEEP", "state: 'ASLEEP' is not one of STARTED, PROCESSING, UNHEALTHY, DRAINING, RESETTING, "
          "MAXIMUM_RESET_ATTEMPTS_REACHED, CHECKPOINT_PENDING"),
+        ("interference?min_slowdown=much", "min_slowdown: 'much' is not a number of at least -1"),
+        ("interference?min_slowdown=nan", "min_slowdown: 'nan' is not a number of at least -1"),
+        ("interference?min_slowdown=inf", "min_slowdown: 'inf' is not a number of at least -1"),
+        ("interference?min_probability=90", "min_probability: '90' is not a number from 0 to 1"),
+        ("nodes?min_slowdown=1", "min_slowdown: no such parameter; there are cluster, node, node_type, format, "
+         "limit, offset"),
         ("nodes?offset=-3", "offset: '-3' is not a whole number of at least 0 and at most 18 digits"),
         ("nodes?limit=-3", "limit: '-3' is not a whole number from 0 to 100000"),
         *(
