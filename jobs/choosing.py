@@ -37,6 +37,9 @@ COLUMNS = (
     ),
 )
 
+#: Those of them that a table has: which there are, which answers, and why there is another.
+ESSENTIAL = ("number", "answers", "created", "activations", "observed", "holdout", "reason", "cluster")
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:

@@ -40,7 +40,9 @@ def learn(
     context: typer.Context,
     cluster: Annotated[list[str] | None, typer.Option("--cluster", help="only this cluster; may be repeated")] = None,
     full: Annotated[bool, typer.Option("--full", help="refit from the whole window")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="list the models that are kept, and learn nothing")] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="list the models that are kept, and learn nothing; all columns: -o json")
+    ] = False,
     use: Annotated[
         str | None,
         typer.Option("--use", metavar="N", help="let this model answer: its number, its name, or newest"),

@@ -17,8 +17,9 @@ REFOLDED = ("difference", "agrees", "cluster")
 
 
 def show(store: Store, clusters: Sequence[str], output: Format) -> None:
-    """Print the models of *clusters*, the newest first."""
-    typer.echo(rows(choosing.COLUMNS, choosing.listed(store, clusters), output, title="models"), nl=False)
+    """Print the models of *clusters*, the newest first; a table has what is essential."""
+    columns = choosing.ESSENTIAL if output is Format.table else choosing.COLUMNS
+    typer.echo(rows(columns, choosing.listed(store, clusters), output, title="models"), nl=False)
 
 
 def use(settings: Settings, store: Store, clusters: Sequence[str], which: str, output: Format) -> None:

@@ -3,8 +3,10 @@
 import sys
 from collections.abc import Iterator
 
+from jobs.service import body
 from jobs.service.operation import Operation
 from jobs.service.routes import ROUTES
+from jobs.service.text import LONGEST_YAML
 
 _HEAD = """\
 # HTTP interface
@@ -15,11 +17,15 @@ Where a token is configured (`serve.token`, `serve.token_file`), all but what is
 `Authorization: Bearer TOKEN`; `/mutate` and `/extender/*` take a certificate of the configured client CA instead.
 Errors are problem documents (RFC 9457, `application/problem+json`) with `title`, `status` and `detail`.
 """
+_LIMITS = f"""
+A body has at most {body.LIMIT >> 20} MB ({body.LIMIT:,} bytes), one in YAML at most {LONGEST_YAML >> 20} MB
+({LONGEST_YAML:,} bytes) and no aliases.
+"""
 
 
 def markdown() -> str:
     """Return the whole page."""
-    return "".join([_HEAD, *(part for route in ROUTES for part in _told(route))])
+    return "".join([_HEAD, _LIMITS, *(part for route in ROUTES for part in _told(route))])
 
 
 def _told(route: Operation) -> Iterator[str]:

@@ -9,7 +9,7 @@ from jobs.documents import Loader
 from pipeline.errors import BadInput
 
 #: Reading YAML is slow; what people write by hand is a few kilobytes.
-_LONGEST_YAML = 1024 * 1024
+LONGEST_YAML = 1024 * 1024
 
 
 class NoObject(BadInput):
@@ -38,8 +38,8 @@ def mapping(body: bytes) -> dict[str, Any]:
 
 
 def _yaml(body: bytes) -> Any:
-    if len(body) > _LONGEST_YAML:
-        raise NoObject(f"body: YAML longer than {_LONGEST_YAML} bytes; send JSON")
+    if len(body) > LONGEST_YAML:
+        raise NoObject(f"body: YAML longer than {LONGEST_YAML} bytes; send JSON")
     try:
         # A few lines of aliases can stand for gigabytes.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=_Loader)):

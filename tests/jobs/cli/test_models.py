@@ -25,7 +25,7 @@ NOW = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 ACTIVATION = pa.Table.from_pylist(
     [
         {
-            "activation_id": "1", "function": "a", "version": "", "kind": "", "start": NOW, "end": NOW,
+            "activation_id": "1", "function": "ns/a", "version": "", "kind": "", "start": NOW, "end": NOW,
             "status_code": 0, "composite": False, "caused_by": "",
         }
     ],
@@ -87,7 +87,12 @@ def test_a_list_tells_what_each_model_was_made_of_the_newest_first(home, store, 
     assert (older["distance_typical"], older["distance_largest"]) == ("", "")
     assert list(newest)[-1] == "cluster"
     assert run(home, "--list") == 0
-    assert "m1" in capsys.readouterr().out
+    table = capsys.readouterr().out
+    [heads] = [line for line in table.splitlines() if "number" in line]
+    wanted = ["number", "answers", "created", "activations", "observed", "reason", "cluster"]  # no holdout here
+    assert [each.strip() for each in heads.strip("┃ ").split("┃")] == wanted
+    assert "newer history" in table
+    assert max(map(len, table.splitlines())) <= 110
 
 
 @pytest.mark.parametrize("which", ["1", "m1"])

@@ -58,6 +58,8 @@ def test_times_in_yaml_stay_text(client: httpx.Client) -> None:
         (b"a: b: c", "neither JSON nor YAML"),
         (b"\xff\xfe\xff", "neither JSON nor YAML"),
         (b"1: 2", "the key 1 is no text"),
+        (b"a: " + b"x" * 1_048_574, "body: YAML longer than 1048576 bytes; send JSON"),
+        (b"a: " + b"x" * 1_048_573, "no Pod"),  # just not too long
         (b"[1]", "expected one object"),
         (b"a: &x [1]\nb: *x", "aliases are not accepted"),
         (b"kind: Pod\n---\nkind: Pod\n", "neither JSON nor YAML"),
