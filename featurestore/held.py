@@ -9,7 +9,8 @@ from featurestore.columnar import PART, codes, distinct, flags, floats, integers
 from featurestore.exposure.kernels import Codes
 from featurestore.exposure.sweep import sweep
 from featurestore.interference.evidence import Bools
-from featurestore.interference.holdout import BLOCK, Held, Verdict, aside, judge, keys
+from featurestore.interference.holdout import Held, Verdict, judge
+from featurestore.interference.spared import BLOCK, aside, keys
 from featurestore.runs import Runs
 
 

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
+from featurestore.columnar import codes, distinct, micros
 from featurestore.explained import Facts, explanation
 from featurestore.interference.evidence import Options
+from featurestore.interference.spared import aside, keys
 from featurestore.interference.together import together
 from featurestore.snapshot import Snapshot
 from featurestore.store import models, regions, use
@@ -107,7 +109,8 @@ def _facts(
     if store is not None:
         facts |= store.read(partial(_details, cluster=cluster, model=name, pair=pair))
         if pair["window_start"] is not None:
-            seen = _seen(store, pair, cluster, pair["window_start"])
+            apart = bool(facts["model"].get("set_aside"))
+            seen = _seen(store, pair, cluster, pair["window_start"], apart=apart)
             facts["seen"] = [{**place, "node_type": kinds.get(place["node"], "")} for place in seen]
     return Facts(
         pair=pair,
@@ -141,6 +144,7 @@ def _details(con: DuckDBPyConnection, cluster: str, model: str, pair: Mapping[st
             "window_start": own.window_start,
             "window_end": own.window_end,
             "code_version": own.code_version,
+            "set_aside": bool(own.metrics.get("holdout", {}).get("aside")),
         },
         "details": True,
         "evidence": _one(rows("pair_evidence", both)),
@@ -155,10 +159,17 @@ def _one(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return rows[0] if rows else {}
 
 
-def _seen(store: Store, pair: Mapping[str, Any], cluster: str, since: datetime) -> list[dict[str, Any]]:
+def _seen(
+    store: Store, pair: Mapping[str, Any], cluster: str, since: datetime, *, apart: bool
+) -> list[dict[str, Any]]:
+    """Return where the pair met; with *apart* runs that are set aside for judging models are no evidence."""
     victim, aggressor = (
         store.read(partial(use.runs, cluster=cluster, function=pair[role], since=since))
         for role in ("victim", "aggressor")
     )
+    if apart:
+        nodes = distinct(victim["node"])
+        key = keys(nodes.to_pylist())[codes(victim["node"], nodes)]
+        victim = victim.filter(pa.array(~aside(key, micros(victim["end"]))))
     places: list[dict[str, Any]] = together(victim, aggressor, same=pair["victim"] == pair["aggressor"]).to_pylist()
     return places

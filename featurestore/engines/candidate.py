@@ -53,7 +53,7 @@ class Options:
     """*model*, *code_version* go into the state that is begun; *skew_us*: tolerated difference between clocks;
     *step_us*: how much time a usage sample speaks of; *use_since_us*: the use of activations that ended before is
     known already (microseconds, None: of none); *threads*: victims fitted at once; *memory*: see `fold.fold`;
-    *holdout*: a part of the evidence is set aside (`interference.holdout`), which no fit sees; *most*: a block of a
+    *holdout*: a part of the evidence is set aside (`interference.spared`), which no fit sees; *most*: a block of a
     history that is learned at once ends when it holds so many runs (`folding.cuts`); each costs by its victims."""
 
     model: str = ""

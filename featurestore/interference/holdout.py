@@ -1,6 +1,6 @@
 """Whether a new model tells the times of runs better or worse than the one before, on runs that neither has seen.
 
-About one in sixteen blocks (a node in an hour) is set aside, always the same ones. Runs in them are told from the
+Runs in the blocks that are set aside (`spared`) are told from the
 slowdowns alone: each victim's usual time on each node, cold and warm apart, and its scatter are taken from the
 hold-out itself, the same way for every model, so that what is compared is what was learned of interference. The score
 of a run is its log predictive density under Student's t (4 degrees of freedom: a few runs are far off, as the fit
@@ -8,25 +8,17 @@ allows too); differences are taken run by run and their error from the blocks, w
 
 Sources: Gneiting and Raftery, J. Am. Statist. Assoc. 102 (2007) 359, for the score; Lange, Little and Taylor, J. Am.
 Statist. Assoc. 84 (1989) 881, for the t; Diebold and Mariano, J. Bus. Econ. Statist. 13 (1995) 253, for the paired
-comparison; Steele, Lea and Flood, OOPSLA (2014) 453, for the mixing of the hash.
+comparison.
 """
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse, special, stats
 
 from featurestore.columnar import combinations
 from featurestore.interference.evidence import Bools, Floats, Ints
 from featurestore.quantiles import quantiles
-
-#: One block in so many is set aside.
-SHARE = 16
-#: Microseconds of a block.
-BLOCK = 3_600_000_000
 
 #: Fewer blocks or runs in the hold-out compare nothing.
 LEAST_BLOCKS, LEAST_RUNS = 6, 200
@@ -41,21 +33,6 @@ _FREEDOM = 4.0
 _LEAST_SCALE = 0.01
 
 BETTER, LEVEL_WITH, WORSE, CHANGED, NONE = "better", "level", "worse", "changed", "none"
-
-
-def keys(names: Sequence[str]) -> NDArray[np.uint64]:
-    """Return a number [n] for each node's name, the same in every process."""
-    digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
-    return np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
-
-
-def aside(key: NDArray[np.uint64], at: Ints) -> Bools:
-    """Return which moments *at* [n] (microseconds) on the nodes of *key* [n] lie in blocks that are set aside."""
-    mixed = key + (at // BLOCK).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    found: Bools = (mixed ^ (mixed >> np.uint64(31))) % np.uint64(SHARE) == 0
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from featurestore.interference.holdout import BLOCK, SHARE, aside, keys
+from featurestore.interference.spared import BLOCK, SHARE, aside, keys
 from featurestore.store.queries import arrow
 from pipeline.records import Window
 

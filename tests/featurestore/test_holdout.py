@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse, stats
 
 from featurestore.interference import holdout
-from featurestore.interference.holdout import BLOCK, Held, aside, judge, keys, paired
+from featurestore.interference.holdout import Held, judge, paired
+from featurestore.interference.spared import BLOCK, aside, keys
 
 HOUR = BLOCK
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from featurestore import held, runs
-from featurestore.interference.holdout import aside, keys
+from featurestore.interference.spared import aside, keys
 
 TIME = pa.timestamp("us", tz="UTC")
 SECOND = 1_000_000

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from featurestore.interference.holdout import BLOCK, aside, keys
+from featurestore.interference.spared import BLOCK, aside, keys
 from featurestore.store import models, published, queries
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest

@@ -7,11 +7,14 @@ import itertools
 import json
 import math
 from bisect import bisect
+from collections import Counter
 
 import numpy as np
 import pytest
 import yaml
 
+from featurestore.interference.spared import aside, keys
+from featurestore.store import heldout
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
 from jobs import learn
@@ -31,13 +34,19 @@ def given():
 
 @pytest.fixture(scope="module")
 def config(given, tmp_path_factory):
-    """The settings' file of a store whose history names the nodes, as an imported one does."""
-    home = tmp_path_factory.mktemp("known")
+    return learned(given, tmp_path_factory.mktemp("known"))
+
+
+def learned(given, home, nodes=""):
+    """Return the settings' file of a store whose history names the nodes, as an imported one does, and its runs.
+
+    The names of the nodes, which say what is set aside, begin with *nodes*.
+    """
     settings = Settings(store=StoreSettings(path=home / "history.duckdb", snapshot=home / "snapshot"))
     where = {row["function"] + str(row["started"]): row["node"] for row in given.placements.to_pylist()}
     rows = given.activations.to_pylist()
     for row in rows:
-        row["node"] = where[row["function"] + str(row["start"].replace(minute=0, second=0, microsecond=0))]
+        row["node"] = nodes + where[row["function"] + str(row["start"].replace(minute=0, second=0, microsecond=0))]
     table = TABLES["activations"].empty_table().from_pylist(rows, schema=TABLES["activations"])
     store = Store(settings.store.path)
     ingest(store, "c1", Batch("activations", rows=table), collected=NOW, overlap=dt.timedelta(minutes=10))
@@ -100,6 +109,26 @@ def test_an_explanation_holds_the_evidence_that_every_run_gives_one_by_one(confi
     assert math.prod(1 + part for part in naive["parts"].values()) == pytest.approx(1 + naive["slowdown"])
     assert naive["cold_beside"] == pytest.approx(np.mean([row["init_ms"] is not None for row in beside]))
     assert told["base_ms"] == {"": pytest.approx(1000, rel=0.05)}  # no node was imported: of no known type
+
+
+def test_runs_that_are_set_aside_are_counted_nowhere(given, tmp_path, capsys, monkeypatch):
+    """A part of the history is kept for judging models: what was seen and where are of the same runs."""
+    monkeypatch.setattr(heldout, "LEAST_BLOCKS", 1)
+    monkeypatch.setattr(heldout, "LEAST_ACTIVATIONS", 1)
+    file, rows = learned(given, tmp_path, nodes="a-")
+    [told] = json.loads(said(capsys, file, "interference", "guest/f0", "guest/f1", "-o", "json"))
+    aggressor = [row for row in rows if row["function"] == "guest/f1"]
+    beside = [row for row in rows if row["function"] == "guest/f0" and meets(row, aggressor)]
+    spared = [
+        row
+        for row in beside
+        if not aside(keys([row["node"]]), np.array([int(row["end"].timestamp()) * 1_000_000]))[0]
+    ]
+    assert 0 < len(spared) < len(beside)
+    assert told["model"]["set_aside"]
+    assert told["evidence"]["activations"] == len(spared)
+    by_node = {place["node"]: place["runs"] for place in told["evidence"]["nodes"]}
+    assert by_node == Counter(row["node"] for row in spared)
 
 
 def test_an_explanation_names_what_was_held_constant_and_what_is_missing(config, capsys):
