@@ -62,7 +62,7 @@ def explanation(facts: Facts) -> dict[str, Any]:
             "slowdown": facts.evidence.get("estimate"),
             "error": facts.evidence.get("error"),
             "widened": _root(facts.evidence.get("inflation")),
-            "beyond_chance": facts.evidence.get("discovered") if _enough(facts) else None,
+            "beyond_chance": facts.evidence.get("discovered") if _judged(facts) else None,
         },
         "controls": dict(facts.controls),
         "placebo": _placebo(facts),
@@ -73,9 +73,11 @@ def explanation(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _enough(facts: Facts) -> bool:
-    """Return whether the pair's own evidence decides: of others chance is not judged."""
-    return float(facts.pair["effective_overlaps"] or 0.0) >= facts.least_overlaps
+def _judged(facts: Facts) -> bool:
+    """Return whether chance is judged: where the pair's own evidence decides, and speaks of no run made shorter."""
+    estimate, error = (float(facts.evidence.get(name) or 0.0) for name in ("estimate", "error"))
+    enough = float(facts.pair["effective_overlaps"] or 0.0) >= facts.least_overlaps
+    return enough and facts.pair["status"] != "unknown" and estimate >= -_SHOWN * error
 
 
 def _meaning(facts: Facts) -> str:

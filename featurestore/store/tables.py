@@ -95,5 +95,5 @@ def days(con: DuckDBPyConnection, table: str, cluster: str) -> list[date]:
 def slices(con: DuckDBPyConnection, table: str, cluster: str, day: date) -> list[Window]:
     """Return the parts of *day* that are each read in a transaction of its own."""
     first = datetime.combine(day, time(), UTC)
-    span = Window(first, first + timedelta(days=1))
+    span = Window(first, datetime.max.replace(tzinfo=UTC) if day == date.max else first + timedelta(days=1))
     return windows.slices(con, table, cluster, span) if table in windows.LARGE else [span]

@@ -24,6 +24,8 @@ from pipeline.errors import BadInput
 
 _DAY = 86400
 _ENDING = ".openmetrics"
+#: Where the year 9999 ends, which is the last that a day can be of.
+_ENDS = 253_402_300_800.0
 
 #: When anything was known; on a day of which nothing is known there was nobody to tell what lasts.
 _KNOWN = """
@@ -81,7 +83,7 @@ def export(
     if not known:
         raise BadInput(f"{store.path}: the history is empty")
     seconds = step.total_seconds()
-    first, last = known[0][1], known[-1][2] + seconds
+    first, last = known[0][1], min(known[-1][2] + seconds, _ENDS)
     begin = max(first, since.timestamp()) if since is not None else first
     begin = begin // _DAY * _DAY
     end = min(last, until.timestamp()) if until is not None else last

@@ -84,6 +84,21 @@ def test_an_estimate_that_no_neighbour_brings_about_is_not_told_as_one_that_othe
     assert sentence.startswith("a would run much shorter beside b, which no neighbour brings about: ")
 
 
+@pytest.mark.parametrize(
+    ("pair", "estimate", "judged"),
+    [
+        (PAIR, 0.4, True),
+        (PAIR, -0.02, True),  # a little below nothing is chance
+        (PAIR, -0.21, None),
+        (UNKNOWN, -0.6, None),
+        (PAIR | {"effective_overlaps": 29.0}, 0.4, None),
+    ],
+)
+def test_chance_is_judged_of_slowdowns_that_their_own_evidence_decides(pair, estimate, judged):
+    known = {"estimate": estimate, "error": 0.1, "discovered": True}
+    assert explanation(Facts(pair, {}, 30.0, 0.05, evidence=known))["estimate"]["beyond_chance"] is judged
+
+
 def test_enough_overlaps_that_nothing_tells_apart_ask_for_runs_alone():
     fit = {"reason": "", "runs": 200}
     assert said(UNKNOWN, fit=fit) == ["a met b only together with others: runs beside it alone would tell them apart"]

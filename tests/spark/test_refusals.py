@@ -64,12 +64,10 @@ def test_tables_that_are_not_there(home: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_clock_that_is_ahead_hides_no_history(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An import refuses it now; an earlier version may have stored it."""
-    store = Store(home / "history.duckdb")
-    ahead = """UPDATE activations SET "start" = '2099-01-01 00:00:00+00', "end" = '2099-01-01 00:00:01+00'
-        WHERE activation_id = (SELECT min(activation_id) FROM activations)"""
-    store.write(lambda con: con.execute(ahead))
-    export(store, home / "tables")
+    (home / "ahead.csv").write_text("activation_id,function,start,end\nz,f,4070908800000,4070908801000\n")
+    told = ["import", "activations", str(home / "ahead.csv"), "--cluster", "c1"]
+    assert main(["--config", str(home / "colocate.toml"), *told]) == DONE
+    export(Store(home / "history.duckdb"), home / "tables")
     assert learned(home, "local[1]", home / "tables") == DONE
     assert (home / "snapshot").exists()
 

@@ -25,7 +25,7 @@ NOW = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 ACTIVATION = pa.Table.from_pylist(
     [
         {
-            "activation_id": "1", "function": "ns/a", "version": "", "kind": "", "start": NOW, "end": NOW,
+            "activation_id": "1", "function": "a", "version": "", "kind": "", "start": NOW, "end": NOW,
             "status_code": 0, "composite": False, "caused_by": "",
         }
     ],

@@ -185,6 +185,17 @@ def test_days_of_which_nothing_is_known_are_passed_over(tmp_path: Path) -> None:
     assert [each.samples for each in later] == [each.samples for each in written][-2:]
 
 
+def test_the_last_hour_of_the_last_year_has_its_day(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s.duckdb")
+    store.write(_fill)
+    last = datetime(9999, 12, 31, 23, 59, 58, tzinfo=UTC)
+    store.write(
+        lambda con: con.execute("INSERT INTO usage VALUES ('c1', 'node', '', 'n1', 'cpu_cores', ?, 1)", [last])
+    )
+    written = export(store, tmp_path / "out", most=10, step=timedelta(hours=1))
+    assert written[-1].path.name == "9999-12-31.openmetrics"
+
+
 def test_no_history_and_a_bad_directory_are_told_in_a_line(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 
 from featurestore.exported import TABLES, UNKNOWN
@@ -118,6 +119,17 @@ def test_only_days_from_since_on_are_written_of_what_does_not_change(store: Stor
     days = {(path.parts[-3], path.name) for path, _ in written if path.name.startswith("day=")}
     assert {day for table, day in days if table in ("activations", "usage")} == {"day=2024-05-02"}
     assert ("placements", "day=2024-05-01") in days
+
+
+def test_a_run_of_the_last_day_that_there_is(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s.duckdb")
+    fill(store, history(an_hour=1), CLUSTER)
+    last = datetime(9999, 12, 31, 23, 59, 58, tzinfo=UTC)
+    one = 'UPDATE activations SET "start" = $at, "end" = $at WHERE rowid = (SELECT min(rowid) FROM activations)'
+    store.write(lambda con: con.execute(one, {"at": last}))
+    export(store, tmp_path / "out")
+    [found] = (tmp_path / "out" / "activations").glob("**/day=9999-12-31/**/*.parquet")
+    assert pa.parquet.read_table(found).num_rows == 1
 
 
 KILLED = """
