@@ -44,15 +44,19 @@ def explain(
 ) -> list[dict[str, Any]]:
     """Return one explanation for each cluster that knows both functions (and node type, where one is told apart).
 
-    The victim may be a consistent region. *patience* is how long to wait for a busy store, by default as the settings
-    say.
+    The victim may be a consistent region. Where a *node_type* is not told apart, what holds for all of them is
+    explained. *patience* is how long to wait for a busy store, by default as the settings say.
 
-    Raises `BadInput` naming a function that no cluster (or not *cluster*) knows, and where the store cannot be read.
+    Raises `BadInput` naming a function that no cluster (or not *cluster*) knows, a node type of which there is no
+    node, and where the store cannot be read.
     """
     held = settings.store.path.exists()
     store = Store(settings.store.path, patience or settings.store.deadline) if held else None
     found = []
     for name in _clusters(snapshot, victim, aggressor, cluster):
+        there = set(_kinds(snapshot, name).values())
+        if node_type and node_type not in there:
+            raise BadInput(f"node type {node_type!r}: no node of cluster {name} is of it; {_listed(there)}")
         for row in _rows(snapshot, victim, aggressor, name, node_type):
             one_way = victim == aggressor or victim.startswith(regions.PREFIX)  # regions are victims alone
             reverse = None if one_way else _rows(snapshot, aggressor, victim, name, row["node_type"])[0]
@@ -85,9 +89,10 @@ def _rows(
 ) -> list[Mapping[str, Any]]:
     """Return the told rows of a pair; one that says unknown where the pair is not listed."""
     given = {"victim": victim, "aggressor": aggressor, "cluster": cluster}
-    if node_type is not None:
-        given["node_type"] = node_type
     rows: list[Mapping[str, Any]] = select(KNOWN["interference"], snapshot, given).to_pylist()
+    if node_type is not None:
+        own = [row for row in rows if row["node_type"] == node_type]
+        rows = own or [row for row in rows if not row["node_type"]]
     return rows or [{"victim": victim, "aggressor": aggressor, **_UNKNOWN, "cluster": cluster}]
 
 
@@ -99,11 +104,7 @@ def _facts(
     reverse: Mapping[str, Any] | None,
 ) -> Facts:
     cluster = pair["cluster"]
-    kinds: dict[str, str] = {}
-    for table in ("latencies", "nodes"):  # of a history from files the nodes may be known by their runs alone
-        own = snapshot[table].filter(pc.equal(snapshot[table]["cluster"].cast(pa.string()), cluster))
-        kinds |= dict(zip(own["node"].to_pylist(), own["node_type"].to_pylist(), strict=True))
-    kinds.pop("", None)
+    kinds = _kinds(snapshot, cluster)
     name = snapshot.models.get(cluster, "")
     facts: dict[str, Any] = {"model": {"model": name}, "details": False}
     if store is not None:
@@ -122,6 +123,21 @@ def _facts(
         nodes=len(kinds),
         **facts,
     )
+
+
+def _kinds(snapshot: Snapshot, cluster: str) -> dict[str, str]:
+    """Return the type of each node of *cluster*, empty where it is not known."""
+    kinds: dict[str, str] = {}
+    for table in ("latencies", "nodes"):  # of a history from files the nodes may be known by their runs alone
+        own = snapshot[table].filter(pc.equal(snapshot[table]["cluster"].cast(pa.string()), cluster))
+        kinds |= dict(zip(own["node"].to_pylist(), own["node_type"].to_pylist(), strict=True))
+    kinds.pop("", None)
+    return kinds
+
+
+def _listed(node_types: set[str]) -> str:
+    named = sorted(node_types - {""})
+    return f"there are {', '.join(named)}" if named else "none is known"
 
 
 def _details(con: DuckDBPyConnection, cluster: str, model: str, pair: Mapping[str, Any]) -> dict[str, Any]:

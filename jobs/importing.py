@@ -7,13 +7,14 @@ record or column.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
@@ -32,7 +33,8 @@ _NODE_LISTS = ("List", "NodeList")
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What an import brought: *rows* new or changed, *duplicates* known before, *refused* records or objects that
-    cannot be used (the first of them in *refusals*), and columns that were *ignored*."""
+    cannot be used (the first of them in *refusals*), columns that were *ignored*, and *notes* of what is taken as it
+    is and may not be meant so."""
 
     kind: str
     cluster: str
@@ -41,12 +43,18 @@ class Outcome:
     refused: int
     refusals: tuple[Refusal, ...]
     ignored: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
     batches: tuple[Batch, ...]
     ignored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+#: A table whose runs all began earlier (microseconds since 1970) may count them in another unit.
+_LONG_AGO = round(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 
 
 def run(
@@ -72,7 +80,8 @@ def run(
         raise BadInput(f"import {kind}: no file given")
     for file in files:
         if not file.is_file():
-            raise BadInput(f"{file}: {'is a directory' if file.is_dir() else 'no such file'}")
+            known = "is a directory" if file.is_dir() else "is no regular file" if file.exists() else "no such file"
+            raise BadInput(f"{file}: {known}")
     at = now()
     steps, done = len(files) + 1, count(1)
     parsed = KINDS[kind](files, at, lambda _: progress(next(done), steps))
@@ -92,23 +101,30 @@ def run(
         sum(each.refused for each in written) + len(own),
         (own + told)[:5],
         parsed.ignored,
+        parsed.notes,
     )
 
 
 def _activations(files: Sequence[Path], at: datetime, done: Callable[[Path], None]) -> _Parsed:
     """OpenWhisk records (an array, or a record a line) and tables with the documented columns; both may be mixed."""
-    records, read = list[Path](), list[tuple[pa.Table, tuple[str, ...]]]()
+    records, read, notes = list[Path](), list[tuple[pa.Table, tuple[str, ...]]](), list[str]()
     for file in files:
         if _holds_json(file):
             _check_records(file)
             records.append(file)
         else:
             read.append(tabular.activations(file))
+            last = pc.max(read[-1][0]["start"].cast(pa.int64())).as_py()
+            if last is not None and last < _LONG_AGO:
+                when = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=last)
+                notes.append(
+                    f"{file}: its last run began at {when:%Y-%m-%dT%H:%M:%SZ}; numbers count milliseconds since 1970"
+                )
         done(file)
     batches = [Batch("activations", files=tuple(records))] if records else []
     if read:
         batches.append(Batch("activations", rows=pa.concat_tables([rows for rows, _ in read])))
-    return _Parsed(tuple(batches), _ignored(read))
+    return _Parsed(tuple(batches), _ignored(read), tuple(notes))
 
 
 def _profiles(files: Sequence[Path], at: datetime, done: Callable[[Path], None]) -> _Parsed:

@@ -151,7 +151,11 @@ def import_(
     cluster: Annotated[str, typer.Option("--cluster", help="the cluster that this history is of")],
     output: Output = Format.table,
 ) -> None:
-    """Bring history in from files, all of them or none; importing again adds nothing."""
+    """Bring history in from files; importing again adds nothing.
+
+    A file that cannot be read, or a wrong row of a table, is named, and nothing of any file is imported. A record of
+    OpenWhisk or an object that is wrong costs only itself: exit code 3.
+    """
     from jobs import importing
 
     with progress_bar() as bar:
@@ -159,6 +163,8 @@ def import_(
         found = importing.run(settings(context), kind, files, cluster=cluster, now=utc_now, progress=progress)
     for refusal in found.refusals:
         warn(f"{refusal.what}: {refusal.why}")
+    for note in found.notes:
+        warn(note)
     if found.ignored:
         warn(f"columns not known and left out: {', '.join(found.ignored)}")
     if output in (Format.json, Format.yaml):
@@ -166,6 +172,7 @@ def import_(
     else:
         columns = ("kind", "rows", "duplicates", "refused", "cluster")
         typer.echo(rows(columns, [{name: getattr(found, name) for name in columns}], output), nl=False)
+    raise typer.Exit(PARTLY if found.refused else DONE)
 
 
 def doctor(context: typer.Context, output: Output = Format.table) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from featurestore.store.duck import Store
 from jobs import importing
+from jobs.cli import main
 from jobs.config import Settings
 from pipeline.errors import BadInput
 from tests.support.stores import activations
@@ -62,6 +63,32 @@ def test_records_that_are_refused_are_named(store, tmp_path):
     ]
     [row] = activations(store, "c1", NOW - dt.timedelta(days=99), NOW).to_pylist()
     assert row["node"] is None  # as an empty cell of a table
+
+
+def test_records_that_are_refused_show_in_the_exit_code(tmp_path, capsys):
+    record = {"activationId": "a", "namespace": "ns", "name": "f", "start": START, "end": START + 5}
+    path, settings = tmp_path / "a.json", tmp_path / "colocate.toml"
+    settings.write_text(f'[store]\npath = "{tmp_path}/s.duckdb"\n')
+    command = ["--config", str(settings), "import", "activations", str(path), "--cluster", "c1", "-o", "json"]
+    path.write_text(json.dumps([record, record | {"activationId": "b", "end": START - 1}]))
+    assert main(command) == 3
+    told = capsys.readouterr()
+    assert told.err.splitlines()[-1] == f"colocate: {path}, activation b: end is no time after start"
+    assert json.loads(told.out)["refused"] == 1
+    path.write_text(json.dumps([record]))
+    assert main(command) == 0
+
+
+def test_a_table_of_runs_of_long_ago_is_taken_and_noted(store, tmp_path):
+    """1714521600 s is the first of May 2024; as milliseconds it is 19 days, 20 h and a quarter into 1970."""
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    old.write_text(f"{HEAD}a,ns/f,1714521600,1714521605,\n")
+    new.write_text(f"{HEAD}b,ns/f,0,5,\n{GOOD}")
+    outcome = importing.run(Settings(), "activations", [old, new], cluster="c1", now=lambda: NOW, store=store)
+    assert outcome.rows == 3
+    assert outcome.notes == (
+        f"{old}: its last run began at 1970-01-20T20:15:21Z; numbers count milliseconds since 1970",
+    )
 
 
 @pytest.mark.parametrize(

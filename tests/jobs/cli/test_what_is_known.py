@@ -37,15 +37,16 @@ def config(given, tmp_path_factory):
     return learned(given, tmp_path_factory.mktemp("known"))
 
 
-def learned(given, home, nodes=""):
+def learned(given, home, nodes="", kind=None):
     """Return the settings' file of a store whose history names the nodes, as an imported one does, and its runs.
 
-    The names of the nodes, which say what is set aside, begin with *nodes*.
+    The names of the nodes, which say what is set aside, begin with *nodes*; all are of one *kind*, if it is known.
     """
     settings = Settings(store=StoreSettings(path=home / "history.duckdb", snapshot=home / "snapshot"))
     where = {row["function"] + str(row["started"]): row["node"] for row in given.placements.to_pylist()}
     rows = given.activations.to_pylist()
     for row in rows:
+        row["node_type"] = kind
         row["node"] = nodes + where[row["function"] + str(row["start"].replace(minute=0, second=0, microsecond=0))]
     table = TABLES["activations"].empty_table().from_pylist(rows, schema=TABLES["activations"])
     store = Store(settings.store.path)
@@ -140,6 +141,18 @@ def test_an_explanation_names_what_was_held_constant_and_what_is_missing(config,
     assert told["model"]["number"] == 1
     assert any("would halve the interval" in each for each in told["missing"])
     assert any("within one day" in each for each in told["missing"])
+
+
+def test_of_a_node_type_that_is_not_told_apart_what_holds_for_all_is_explained(given, tmp_path, capsys):
+    file, _ = learned(given, tmp_path, kind="m5.large")
+    pair = ("interference", "guest/f0", "guest/f1")
+    [whole] = json.loads(said(capsys, file, *pair, "-o", "json"))
+    assert whole["evidence"]["activations"] > 0
+    [own] = json.loads(said(capsys, file, *pair, "--node-type", "m5.large", "-o", "json"))
+    assert own == whole
+    assert main(["--config", str(file), *pair, "--node-type", "m5"]) == 2
+    told = "node type 'm5': no node of cluster c1 is of it; there are m5.large"
+    assert capsys.readouterr().err == f"colocate: {told}\n"
 
 
 def test_both_directions_are_told_alike(config, capsys):
