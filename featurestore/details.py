@@ -71,8 +71,9 @@ def fitted(functions: pa.Array, node_types: pa.Array, fits: Sequence[Told], tabl
 
 def compared(runs: Runs, exposure: Exposure, fits: Sequence[Told], threads: int = 1) -> dict[str, pa.Table]:
     """Return `controls` and `comparisons` of a full fit: *fits* of all functions of *runs*, in order; so many victims
-    as *threads* are compared at once."""
-    fits, f, kinds = apart(fits), len(runs.functions), len(runs.node_types)
+    as *threads* are compared at once. What is said of a victim follows from its own fit alone, as it is: others may
+    not be at hand."""
+    f, kinds = len(runs.functions), len(runs.node_types)
     base = np.full((f, kinds + 1), np.nan)
     learned: list[tuple[Ints, Floats]] = [(np.zeros(0, np.int64), np.zeros(0))] * f
     for fit in fits:

@@ -61,9 +61,9 @@ def _reversed(fits: Sequence[Told], ends: Ints) -> tuple[Ints, Floats]:
     aggressor = np.concatenate([fit.columns for fit in fits])
     noise, middle = np.zeros(functions), np.zeros(functions)
     for fit in fits:
-        if fit.base and np.isfinite(fit.noise):
-            noise[fit.victim] = fit.noise
-            middle[fit.victim] = np.exp(np.mean(np.log(list(fit.base.values()))))
+        usual = float(np.exp(np.mean(np.log(list(fit.base.values()))))) if fit.base else np.nan
+        if np.isfinite(fit.noise) and np.isfinite(usual):
+            noise[fit.victim], middle[fit.victim] = fit.noise, usual
     variance = noise[victim] ** 2
     lasts = middle[aggressor] * np.exp(noise[aggressor] ** 2 / 2)
     share = variance / 2 * np.minimum(1.0, middle[victim] / np.maximum(lasts, 1e-9))

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from featurestore import details
+from featurestore.designs import expose
 from featurestore.interference.backwards import apart
 from featurestore.interference.evidence import Options, Told
 from featurestore.interference.pairs import learn
 from featurestore.interference.victim import fit_victim
 from featurestore.interference.weighing import weigh
+from tests.support.runs import runs_of
 from tests.support.worked_out import NODES, SPAN, evidence, one_by_one, slowed
 
 
@@ -98,6 +101,29 @@ def test_a_function_that_slows_itself_by_less_than_it_seems():
     slowdown = np.expm1(found.raw[0])
     lasts = np.exp(0.5)  # its mean by its median
     assert np.log1p(slowdown) + np.log1p(0.5 / lasts * slowdown / (1 + slowdown)) == pytest.approx(0.8, abs=2e-3)
+
+
+def test_a_spread_of_no_bound_says_nothing():
+    """The other fits are as they were, and no estimate is lost."""
+    back = fit(1, 0.2, 1.0, [np.log(2.5), NAN], [0.1, NAN])
+    for noise, base in ((np.inf, 5.0), (NAN, 5.0), (1.3, NAN), (1.3, np.inf)):
+        given = fit(0, noise, base, [NAN, 0.2], [NAN, 0.05])
+        found, other = apart([given, back])
+        assert found.raw == pytest.approx(given.raw)
+        assert other.raw == pytest.approx(back.raw, rel=0.02)
+
+
+def test_what_is_compared_of_a_victim_follows_from_its_own_fit():
+    """Another engine's worker compares the runs of some victims, and has the fits of these alone."""
+    draw, many = np.random.default_rng(6), 400
+    start = np.sort(draw.integers(0, 3_600_000_000, many))
+    runs = runs_of(start, start + draw.integers(1, 30_000_000, many), draw.integers(0, 2, many), np.zeros(many))
+    exposure = expose(runs)
+    some = [fit(0, 1.3, 5.0, [NAN, 0.5], [NAN, 0.05]), fit(1, 0.2, 1.0, [np.log(2.5), NAN], [0.1, NAN])]
+    whole = details.compared(runs, exposure, some)["comparisons"].to_pylist()
+    for own in some:
+        [alone] = [row for row in whole if row["victim"] == f"f{own.victim}" and row["aggressor"] != row["victim"]]
+        assert alone in details.compared(runs, exposure, [own])["comparisons"].to_pylist()
 
 
 def test_what_is_decided_is_decided_without_it():

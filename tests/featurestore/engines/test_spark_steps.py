@@ -17,31 +17,7 @@ from featurestore.engines.spark import files, gathered, rows, shared, work
 from featurestore.exported import TABLES
 from featurestore.exposure.sweep import OPEN, Exposure
 from featurestore.interference.concurrency import Events, events
-from featurestore.runs import Runs
-
-NAMES, NODES, TYPES = (pa.array([f"{each}{number}" for number in range(10)]) for each in "fnt")
-
-
-def runs_of(start, end, function, node, version=("v",), evidence=True):
-    """Runs in order of start."""
-    n = len(start)
-    return Runs(
-        functions=NAMES,
-        nodes=NODES,
-        node_types=TYPES,
-        pods=pa.array([], pa.string()),
-        versions=tuple(version),
-        function=np.asarray(function, np.int32),
-        node=np.asarray(node, np.int32),
-        node_type=np.zeros(n, np.int32),
-        pod=np.full(n, -1, np.int32),
-        start=np.asarray(start, np.int64),
-        end=np.asarray(end, np.int64),
-        execution=np.arange(n) / 7,
-        cold=np.arange(n) % 2 == 0,
-        version=np.arange(n) % len(version),
-        evidence=np.broadcast_to(np.asarray(evidence), n).copy(),
-    )
+from tests.support.runs import NAMES, NODES, TYPES, runs_of
 
 
 def history(seed):
