@@ -16,7 +16,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurestore.store.duck import Store
+from featurestore.store import openwhisk
+from featurestore.store.duck import Store, staging
 from featurestore.store.ingest import ingest
 from jobs import documents, tabular
 from jobs.config import Settings
@@ -92,7 +93,12 @@ def run(
     ]
     progress(steps, steps)
     own = tuple(refusal for batch in parsed.batches for refusal in batch.refused)
-    told = tuple(refusal for each in written for refusal in each.refusals)
+    told = tuple(
+        refusal
+        for batch, each in zip(parsed.batches, written, strict=True)
+        if each.refused
+        for refusal in _refused(batch)
+    )
     return Outcome(
         kind,
         cluster,
@@ -103,6 +109,11 @@ def run(
         parsed.ignored,
         parsed.notes,
     )
+
+
+def _refused(batch: Batch) -> tuple[Refusal, ...]:
+    with staging() as con:
+        return openwhisk.refusals(con, batch.files)
 
 
 def _activations(files: Sequence[Path], at: datetime, done: Callable[[Path], None]) -> _Parsed:

@@ -8,7 +8,7 @@ only says from where the next collection reads; it never moves back.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import cast
@@ -20,7 +20,7 @@ from duckdb import DuckDBPyConnection
 from featurestore.store import objects, openwhisk, queries, samples
 from featurestore.store.duck import Store, staging
 from featurestore.store.merging import Listed
-from pipeline.records import Batch, Refusal
+from pipeline.records import Batch
 
 _log = structlog.get_logger(__name__)
 
@@ -33,8 +33,8 @@ class Written:
     """What became of a batch.
 
     *rows* are new, changed or gone, *duplicates* known before or given twice, *refused* what the store could not use
-    beside the batch's own refusals (the first of them in *refusals*), *noise* health actions left out, and *late*
-    those of the new rows that are from before the watermark less the overlap.
+    beside the batch's own refusals, *noise* health actions left out, and *late* those of the new rows that are from
+    before the watermark less the overlap.
     """
 
     rows: int = 0
@@ -42,7 +42,6 @@ class Written:
     refused: int = 0
     noise: int = 0
     late: int = 0
-    refusals: tuple[Refusal, ...] = field(default=(), compare=False)
 
     def __add__(self, other: "Written") -> "Written":
         return Written(
@@ -51,7 +50,6 @@ class Written:
             self.refused + other.refused,
             self.noise + other.noise,
             self.late + other.late,
-            self.refusals + other.refusals,
         )
 
 
@@ -155,17 +153,12 @@ def _activations(
                 f'SELECT count(*) FROM {_FRESH} AND "start" < $edge', values | {"edge": before - overlap}
             ).fetchall()
         [[rows]] = con.execute(
-            f"INSERT INTO activations SELECT $cluster, * EXCLUDE (file, verdict), $collected FROM {_FRESH}",
+            f"INSERT INTO activations SELECT $cluster, * EXCLUDE (verdict), $collected FROM {_FRESH}",
             values | {"collected": collected},
         ).fetchall()
         return Written(rows=rows, duplicates=-rows, late=late)
 
-    seen = Written(
-        duplicates=good,
-        refused=sum(verdicts.values()),
-        noise=noise,
-        refusals=openwhisk.refusals(con) if verdicts else (),
-    )
+    seen = Written(duplicates=good, refused=sum(verdicts.values()), noise=noise)
     *parts, end = [partial(work, first=first, last=last) for first, last in _ranges(con, good - twice)]
     return [*parts, lambda con: seen + end(con)]
 

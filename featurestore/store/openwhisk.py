@@ -47,8 +47,7 @@ SELECT * FROM read_json(?, columns = {
     response: 'STRUCT(statusCode INTEGER, status VARCHAR, success BOOLEAN, result STRUCT(error JSON))',
     annotations: 'STRUCT("key" VARCHAR, "value" VARCHAR)[]',
     node: 'VARCHAR', pod: 'VARCHAR', node_type: 'VARCHAR'
-}, format = ?, maximum_object_size = ?, ignore_errors = true, hive_partitioning = false, compression = 'none',
-    filename = true)
+}, format = ?, maximum_object_size = ?, ignore_errors = true, hive_partitioning = false, compression = 'none')
 """
 
 # Years 1 to 9999 are what a datetime holds.
@@ -86,15 +85,13 @@ SELECT activationId AS activation_id, coalesce(path, namespace || '/' || name) A
     TRY_CAST(l[1] AS INTEGER) AS memory_mb, TRY_CAST(l[2] AS BIGINT) AS timeout_ms,
     TRY_CAST(l[3] AS INTEGER) AS concurrency,
     coalesce(kind = 'sequence', false) OR conductor OR (endless AND kind IS NULL AND limits IS NULL) AS composite,
-    caused_by, nullif(trim(node), '') AS node, nullif(trim(pod), '') AS pod, nullif(trim(node_type), '') AS node_type,
-    filename AS file
+    caused_by, nullif(trim(node), '') AS node, nullif(trim(pod), '') AS pod, nullif(trim(node_type), '') AS node_type
 FROM limited
 """
 
 _GIVEN = """
 SELECT activation_id, function, version, kind, epoch_us("start") AS start_us, epoch_us("end") AS end_us, duration_ms,
-    init_ms, wait_ms, status_code, memory_mb, timeout_ms, concurrency, composite, caused_by, node, pod, node_type,
-    NULL::VARCHAR AS file
+    init_ms, wait_ms, status_code, memory_mb, timeout_ms, concurrency, composite, caused_by, node, pod, node_type
 FROM given
 """
 
@@ -112,7 +109,7 @@ SELECT activation_id, function, coalesce(version, '') AS version, coalesce(kind,
     duration_ms, CASE WHEN isfinite(init_ms) AND init_ms >= 0 THEN init_ms END AS init_ms,
     CASE WHEN isfinite(wait_ms) THEN wait_ms END AS wait_ms, coalesce(status_code, -1) AS status_code,
     memory_mb, timeout_ms, concurrency, coalesce(composite, false) AS composite,
-    coalesce(caused_by, '') AS caused_by, node, pod, node_type, file,
+    coalesce(caused_by, '') AS caused_by, node, pod, node_type,
     CASE
         WHEN coalesce(activation_id, '') = '' THEN 'no activation id'
         WHEN coalesce(function, '') = '' THEN 'no name'
@@ -133,8 +130,7 @@ def stage_files(con: DuckDBPyConnection, files: Sequence[Path]) -> None:
     """Read *files* into the temporary table ``staged``, in their order.
 
     A file is an array of records, a record a line, or one record. The columns are those of
-    `pipeline.columns.ACTIVATIONS`, ``file`` (null where it is not known) and ``verdict``: null, `NOISE`, or why the
-    record is refused.
+    `pipeline.columns.ACTIVATIONS` and ``verdict``: null, `NOISE`, or why the record is refused.
     Raises `BadInput` naming a file that holds no records at all, such as half a page.
     """
     create = f"CREATE OR REPLACE TEMP TABLE staged AS {_staged(_RECORDS)}"
@@ -147,7 +143,6 @@ def stage_files(con: DuckDBPyConnection, files: Sequence[Path]) -> None:
             lines = Path(aside) / "records.json"
             refused, longest = _salvage(con, files, lines)
             con.execute(create, [[_literal(lines)], "newline_delimited", max(_OBJECT, longest)])
-            con.execute("UPDATE staged SET file = NULL")
         if refused:
             con.execute(
                 "INSERT INTO staged (verdict, composite) SELECT 'no JSON that can be kept', false FROM range(?)",
@@ -162,16 +157,18 @@ def stage_rows(con: DuckDBPyConnection, rows: pa.Table) -> None:
     con.unregister("given")
 
 
-def refusals(con: DuckDBPyConnection) -> tuple[Refusal, ...]:
-    """Return the first of the records in ``staged`` that are refused."""
-    found = con.execute(
-        "SELECT file, activation_id, verdict FROM staged WHERE verdict IS NOT NULL AND verdict <> ? LIMIT ?",
-        [NOISE, _TOLD],
-    ).fetchall()
-    return tuple(
-        Refusal(", ".join(filter(None, (file, f"activation {name[:60]}" if name else ""))) or "activations", why)
-        for file, name, why in found
-    )
+def refusals(con: DuckDBPyConnection, files: Sequence[Path]) -> tuple[Refusal, ...]:
+    """Return the first records of *files* that are refused: each is read again, since to keep with every record where
+    it came from would cost all of them."""
+    found: list[Refusal] = []
+    for file in files:
+        stage_files(con, [file])
+        asked = "SELECT activation_id, verdict FROM staged WHERE verdict IS NOT NULL AND verdict <> ? LIMIT ?"
+        for name, why in con.execute(asked, [NOISE, _TOLD - len(found)]).fetchall():
+            found.append(Refusal(", ".join([str(file), *([f"activation {name[:60]}"] if name else [])]), why))
+        if len(found) == _TOLD:
+            break
+    return tuple(found)
 
 
 def _literal(file: Path) -> str:

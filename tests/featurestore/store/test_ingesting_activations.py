@@ -200,12 +200,14 @@ def test_a_broken_record_costs_only_itself(store: Store, tmp_path: Path, changed
     assert list(entry["reasons"].values()) == [1]
 
 
-def test_the_first_records_that_are_refused_are_named(store: Store, tmp_path: Path) -> None:
+def test_the_first_records_that_are_refused_are_named(tmp_path: Path) -> None:
     one, two = (
         page(tmp_path / "a.json", [record(1), record(2, start=None)]),
         page(tmp_path / "b.json", [record(3), record(4, activationId=""), record(5, end=1)]),
     )
-    assert [(each.what, each.why) for each in put_pages(store, one, two).refusals] == [
+    with staging() as con:
+        found = openwhisk.refusals(con, [one, two])
+    assert [(each.what, each.why) for each in found] == [
         (f"{one}, activation {2:032x}", "start is no time"),
         (f"{two}", "no activation id"),
         (f"{two}, activation {5:032x}", "end is no time after start"),
