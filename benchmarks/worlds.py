@@ -66,6 +66,7 @@ def designs(records: Records, node_type: Ints, functions: int, execution: Floats
                 indptr=np.concatenate([[0], np.cumsum(lengths[rows])]),
                 indices=indices,
                 values=found.values[take],
+                ending=found.ending[take],
                 throttled=records.throttled[which],
                 version=records.version[which],
                 around=Around(everywhere, columns, beside.reshape(len(which), len(columns))),

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.int32]
+Counts: TypeAlias = npt.NDArray[np.uint16]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 #: The end of a run that has none.

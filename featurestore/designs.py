@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from featurestore.columnar import codes, floats, micros
 from featurestore.compiled import compiled
-from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.exposure.kernels import Codes, Counts, Floats, Ints
 from featurestore.exposure.sweep import Exposure, group, sweep
 from featurestore.interference.concurrency import Events, Met, events, swept
-from featurestore.interference.evidence import Around, VictimDesign
+from featurestore.interference.evidence import NO_ENDING, Around, VictimDesign
 from featurestore.runs import Runs
 
 
@@ -30,7 +30,7 @@ def expose(runs: Runs, threads: int = 1) -> Exposure:
         functions=len(runs.functions),
         threads=threads,
     )
-    return Exposure(placed[found.rows], found.indptr, found.indices, found.values)
+    return Exposure(placed[found.rows], found.indptr, found.indices, found.values, found.ending)
 
 
 def pressed(runs: Runs, usage: pa.Table, step: int) -> Runs:
@@ -131,7 +131,9 @@ def in_order(exposure: Exposure, runs: int) -> Codes:
 
 def design(victim: int, runs: Runs, exposure: Exposure, rows: Codes) -> VictimDesign:
     """Return what the *rows* of an exposure (k,), in order of its runs (`in_order`), say of one *victim*."""
-    indptr, indices, values = _taken(rows, exposure.indptr, exposure.indices, exposure.values)
+    indptr, indices, values, ending = _taken(
+        rows, exposure.indptr, exposure.indices, exposure.values, exposure.ending
+    )
     own = exposure.rows[rows]
     return VictimDesign(
         victim=victim,
@@ -145,6 +147,7 @@ def design(victim: int, runs: Runs, exposure: Exposure, rows: Codes) -> VictimDe
         indptr=indptr,
         indices=indices.astype(np.int64),
         values=values,
+        ending=ending,
         throttled=None if runs.throttled is None else runs.throttled[own],
         pressure=None if runs.pressure is None else runs.pressure[own],
         version=_versions(runs.version[own]),
@@ -156,15 +159,18 @@ def taken(design: VictimDesign, rows: Ints) -> VictimDesign:
     first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
     low, high = design.indptr[first], design.indptr[last]
     indptr, indices, values = design.indptr[first : last + 1] - low, design.indices[low:high], design.values[low:high]
+    ending = NO_ENDING if design.ending is None else design.ending[low:high]
     chosen: slice | Ints = slice(first, last)
     if last - first > len(rows):
         own = (rows - first).astype(np.int32)
-        indptr, columns, values = _taken(own, indptr, indices.astype(np.int32), values)
+        indptr, columns, values, ending = _taken(own, indptr, indices.astype(np.int32), values, ending)
         indices, chosen = columns.astype(np.int64), rows
     names = ("execution", "start", "end", "cold", "node", "node_type", "throttled", "pressure", "version")
     told: dict[str, Any] = {name: column[chosen] for name in names if (column := getattr(design, name)) is not None}
     if (around := design.around) is not None:
         told["around"] = Around(around.everywhere[chosen], around.columns, around.beside[chosen])
+    if design.ending is not None:
+        told["ending"] = ending
     return replace(design, indptr=indptr, indices=indices, values=values, **told)
 
 
@@ -201,18 +207,27 @@ def _versions(version: Ints) -> Ints | None:
 
 
 @compiled
-def _taken(rows: Codes, indptr: Ints, indices: Codes, values: Floats) -> tuple[Ints, Codes, Floats]:
-    """Copy *rows* of a sparse matrix, each in order of columns: that of a sweep depends on what ran long before."""
+def _taken(
+    rows: Codes, indptr: Ints, indices: Codes, values: Floats, ending: Counts
+) -> tuple[Ints, Codes, Floats, Counts]:
+    """Copy *rows* of a sparse matrix, each in order of columns: that of a sweep depends on what ran long before.
+    *ending* is [0] where it is not known."""
     starts = np.zeros(len(rows) + 1, np.int64)
     for r in range(len(rows)):
         starts[r + 1] = starts[r] + indptr[rows[r] + 1] - indptr[rows[r]]
     columns = np.empty(starts[-1], np.int32)
     taken = np.empty(starts[-1], np.float64)
+    known = len(ending) > 0
+    last = np.empty(starts[-1] if known else 0, np.uint16)
     for r in range(len(rows)):
         for k in range(indptr[rows[r]], indptr[rows[r] + 1]):
             to = starts[r] + k - indptr[rows[r]]
             while to > starts[r] and columns[to - 1] > indices[k]:
                 columns[to], taken[to] = columns[to - 1], taken[to - 1]
+                if known:
+                    last[to] = last[to - 1]
                 to -= 1
             columns[to], taken[to] = indices[k], values[k]
-    return starts, columns, taken
+            if known:
+                last[to] = ending[k]
+    return starts, columns, taken, last

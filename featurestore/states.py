@@ -198,15 +198,17 @@ def pack_points(points: Points) -> list[bytes]:
 
 
 def unpack_points(parts: Iterable[bytes]) -> dict[int, Linearisation]:
-    """Return what `pack_points` packed; points that once were packed without what the load did know nothing of it."""
+    """Return what `pack_points` packed; points that once were packed without what the load did, or
+    without whether ends take part, know nothing of it."""
     found: dict[int, Linearisation] = {}
     for part in parts:
         table = pa.ipc.open_stream(part).read_all()
         lists = {name: _parts(table[name]) for name in _POINT_LISTS if name in table.column_names}
         noise, usual = table["noise"].to_pylist(), table["usual"].to_pylist()
+        ends = table["ends"].to_pylist() if "ends" in table.column_names else [False] * table.num_rows
         for row, victim in enumerate(table["victim"].to_pylist()):
             own: dict[str, Any] = {name: lists[name][row] for name in lists}
-            found[victim] = Linearisation(victim=victim, noise=noise[row], usual=usual[row], **own)
+            found[victim] = Linearisation(victim=victim, noise=noise[row], usual=usual[row], ends=ends[row], **own)
     return found
 
 
@@ -251,6 +253,7 @@ def _point_table(rows: Sequence[tuple[int, Linearisation]]) -> pa.Table:
         columns[name] = _lists([getattr(point, name) for _, point in rows])
     for name in ("noise", "usual"):
         columns[name] = pa.array([getattr(point, name) for _, point in rows], pa.float64())
+    columns["ends"] = pa.array([point.ends for _, point in rows], pa.bool_())
     return pa.table(columns)
 
 

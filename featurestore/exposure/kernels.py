@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from featurestore.arrays import Codes as Codes
+from featurestore.arrays import Counts as Counts
 from featurestore.arrays import Floats as Floats
 from featurestore.arrays import Ints as Ints
 from featurestore.compiled import compiled
@@ -16,6 +17,9 @@ from featurestore.compiled import compiled
 #: starts, ends, activation, kind (the function's number on this node), names (its code), by_end;
 #: base, head, points; running, place; newer, older; progress. See `prepare` and `advance`.
 State: TypeAlias = tuple[Ints, Ints, Codes, Codes, Codes, Codes, Ints, Ints, Ints, Codes, Codes, Codes, Codes, Ints]
+
+#: More runs of a function at once than this count as so many.
+MOST = 65_535
 
 _DIGIT = 11
 _LONG_AGO = int(np.iinfo(np.int64).min)
@@ -163,6 +167,12 @@ def integral(points: Ints, base: int, head: int, since: int, until: int) -> int:
 
 
 @compiled
+def before(points: Ints, head: int, now: int) -> int:
+    """Return how many ran right before *now*; the newest breakpoint *head* is not after it."""
+    return points[head if points[head, 0] < now else head - 1, 2]  # type: ignore[no-any-return]  # as above
+
+
+@compiled
 def advance(
     starts: Ints,
     ends: Ints,
@@ -180,6 +190,7 @@ def advance(
     progress: Ints,
     indices: Codes,
     values: Floats,
+    last: Counts,
     indptr: Ints,
     rows: Codes,
     cursor: Ints,
@@ -242,6 +253,7 @@ def advance(
                         continue
                 indices[out] = names[b]
                 values[out] = total / length
+                last[out] = min(before(points, head[b], now) - (b == own), MOST)
                 out += 1
             b = older[seen]
             while b != seen and points[head[b], 0] > begin:
@@ -251,6 +263,7 @@ def advance(
                 if total != 0:
                     indices[out] = names[b]
                     values[out] = total / length
+                    last[out] = min(before(points, head[b], now) - (b == own), MOST)
                     out += 1
                 b = older[b]
         else:
@@ -259,6 +272,7 @@ def advance(
                 b = running[at]
                 indices[out] = names[b]
                 values[out] = points[head[b], 2]
+                last[out] = min(points[head[b], 2], MOST)
                 out += 1
         rows[row] = activation[i]
         row += 1

@@ -21,7 +21,7 @@ import numpy as np
 
 from featurestore.arrays import OPEN as OPEN
 from featurestore.compiled import compiled
-from featurestore.exposure.kernels import Codes, Floats, Ints, advance, grouped, prepare
+from featurestore.exposure.kernels import Codes, Counts, Floats, Ints, advance, grouped, prepare
 
 #: Times may lie this far apart (microseconds; 36,000 years), so that no sum of theirs overflows.
 _REACH = 1 << 60
@@ -35,13 +35,15 @@ class Exposure:
 
     *rows* int32 (n,) says which activation of the input a row speaks of: nodes in order of their code, and within
     a node in order of the activations' ends. *indptr* int64 (n + 1,), *indices* int32 function codes, *values*
-    float64, all greater than zero; within a row the functions stand in no particular order.
+    float64, all greater than zero; within a row the functions stand in no particular order. *ending* uint16 is how
+    many of the function, the activation itself apart, ran right before it ended.
     """
 
     rows: Codes
     indptr: Ints
     indices: Codes
     values: Floats
+    ending: Counts
 
 
 def sweep(
@@ -59,7 +61,7 @@ def sweep(
     All arrays (n,), in any order: *node* and *function* are codes from 0, *function* less than *functions*; *start*
     and *end* are microseconds, *end* `OPEN` where a run has none. *horizon* is where the window of the data ends;
     default: the last time in it. Nodes are swept by so many *threads*, which change nothing of the answer. Memory
-    beside the input: 12 bytes a non-zero, as much again of the part of a thread, 16 an activation, and about 100 an
+    beside the input: 14 bytes a non-zero, as much again of the part of a thread, 16 an activation, and about 100 an
     activation of a thread's largest node. Raises `ValueError` for arrays that do not fit together.
     """
     _check(node, start, end, function, functions)
@@ -72,7 +74,7 @@ def sweep(
         for first, last in pairwise(nodes):
             if first < last:
                 state = prepare(members[first:last], start, end, function, local)
-                while not advance(*state, out.indices, out.values, out.indptr, out.rows, out.cursor):
+                while not advance(*state, out.indices, out.values, out.ending, out.indptr, out.rows, out.cursor):
                     out.grow()
         return out
 
@@ -135,6 +137,7 @@ class _Growing:
         self.indptr = np.zeros(n + 1, np.int64)
         self.indices = np.empty(n, np.int32)
         self.values = np.empty(n, np.float64)
+        self.ending = np.empty(n, np.uint16)
         self.cursor = np.zeros(3, np.int64)  # rows written, non-zeros written, room that the next row needs
 
     def grow(self) -> None:
@@ -145,14 +148,15 @@ class _Growing:
     def finished(self) -> Exposure:
         """Return the rows, the unused room given back."""
         self._resize(int(self.cursor[1]))
-        return Exposure(self.rows, self.indptr, self.indices, self.values)
+        return Exposure(self.rows, self.indptr, self.indices, self.values, self.ending)
 
     def append(self, other: "_Growing") -> None:
         """Put the rows of *other* behind these."""
         rows, own = (int(each.cursor[0]) for each in (self, other))
         found, more = (int(each.cursor[1]) for each in (self, other))
         self._resize(found + more)
-        self.indices[found:], self.values[found:] = other.indices[:more], other.values[:more]
+        for name in ("indices", "values", "ending"):
+            getattr(self, name)[found:] = getattr(other, name)[:more]
         self.rows = np.concatenate([self.rows[:rows], other.rows[:own]])
         self.indptr = np.concatenate([self.indptr[: rows + 1], other.indptr[1 : own + 1] + found])
         self.cursor[:2] = rows + own, found + more
@@ -160,6 +164,7 @@ class _Growing:
     def _resize(self, room: int) -> None:
         self.indices.resize(room, refcheck=False)
         self.values.resize(room, refcheck=False)
+        self.ending.resize(room, refcheck=False)
 
 
 @compiled

@@ -11,6 +11,8 @@ run of length T that slows them by s:
 with the variance (1 + s)^2 rate E[w^2] / T. Where log T has the variance v, its regression by that has the slope
 v / 2 * s / (1 + s), and where neighbours last longer than the run, less, about as T to w. The derivation is this
 product's; summed exactly for lognormal times, the slope is .7 to 1.8 times that wherever T is at least w.
+
+A fit in which who was there at the ends of runs has a part (`interference.ends`) shows none of it.
 """
 
 from collections.abc import Sequence
@@ -32,7 +34,7 @@ _TURNS = 4
 
 def apart(fits: Sequence[Told]) -> list[Told]:
     """Return *fits* without what in each is its victim's own doing, by what the other fits say of that; errors are
-    widened by the doubt about it."""
+    widened by the doubt about it. Those that ends have a part in are as they were."""
     rows = [np.searchsorted(fit.met, fit.columns) for fit in fits]
     ends = np.cumsum([0, *(len(each) for each in rows)])
     if not ends[-1]:
@@ -40,6 +42,7 @@ def apart(fits: Sequence[Told]) -> list[Told]:
     told = np.concatenate([fit.raw for fit in fits])
     error = np.concatenate([fit.se[at] / (1.0 + fit.slowdown[at]) for fit, at in zip(fits, rows, strict=True)])
     back, share = _reversed(fits, ends)
+    share[np.repeat([fit.ends for fit in fits], np.diff(ends))] = 0.0
     doing, left = np.zeros(len(told)), told
     for _ in range(_TURNS):
         slowed = np.where(back >= 0, _believed(left[back], error[back]), 0.0)

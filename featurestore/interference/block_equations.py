@@ -4,8 +4,9 @@ import numpy as np
 
 from featurestore.compiled import compiled
 from featurestore.interference.cholesky import inverted
-from featurestore.interference.evidence import Bools, Floats, Ints
-from featurestore.interference.normal import Columns, along, crossed, joined, pulled, square, width
+from featurestore.interference.ends import Ends, drifts, leaned
+from featurestore.interference.evidence import Bools, Floats
+from featurestore.interference.normal import Columns, Rows, along, crossed, joined, pulled, square, width
 
 #: Standard deviation of a block's own level: wide, since load and inputs change over a day. A tight one would read
 #: what differs between days as slowdowns.
@@ -14,7 +15,8 @@ LEVEL_SD = 0.3
 
 @compiled
 def equations(
-    exposure: tuple[Ints, Ints, Floats],
+    exposure: Rows,
+    ends: Ends,
     believed: Floats,
     stretch: bool,
     base: Floats,
@@ -28,16 +30,17 @@ def equations(
     """Return gram [k, k] and pull [k] over [types, slowdowns, placebos], all else integrated out, and of each row the
     residual, the weight, and the sum of its squared slopes.
 
-    *exposure* are sparse rows (indptr, indices, values) over the m functions *believed* [m]. Of
+    *exposure* are sparse rows over the m functions *believed* [m], *ends* who was there when the runs ended. Of
     the *controls* [n, q] those of the types come first, then those of the day, from the second of *kinds_kept* on the
     placebos.
     """
-    indptr, indices, exposed = exposure
+    indptr, indices, exposed = exposure.indptr, exposure.indices, exposure.values
     n, m, q = len(y), len(believed), width(controls)
     kinds, kept = kinds_kept
     k, passing = kinds + m + q - kept, 1 + kept - kinds
     slope = np.empty(len(exposed))
-    residual, target, squares = np.empty(n), np.empty(n), np.zeros(n)
+    residual, target, squares, totals = np.empty(n), np.empty(n), np.zeros(n), np.empty(n)
+    aside = np.empty(n)
     for row in range(n):
         total = 1.0
         for at in range(indptr[row], indptr[row + 1]):
@@ -45,17 +48,22 @@ def equations(
             by = 1.0 + slowdown * max(0.0, 1.0 - own) if stretch else 1.0
             total += own * slowdown / by
             slope[at] = own / by / by
+        totals[row] = total
         residual[row] = y[row] - base[row] - np.log(total)
-        target[row] = residual[row] + base[row]
+        target[row] = aside[row] = residual[row] + base[row]
         for at in range(indptr[row], indptr[row + 1]):
             slope[at] /= total
             target[row] += slope[at] * believed[indices[at]]
             squares[row] += slope[at] ** 2
-    weight = _weights(residual, cold, huber_noise[0]) / huber_noise[1] ** 2
-    leaned = weight * target
-    cross, inner = crossed(controls, indptr, indices, slope, weight, m)
+    weight, lean = _weights(residual, cold, huber_noise[0])
+    weight /= huber_noise[1] ** 2
+    lean *= ends.known
+    drawn = weight * target
+    moved_by = drifts(ends, exposure, slope, believed)
+    cross, inner = crossed(controls, indptr, indices, slope, weight, m, moved_by, lean)
+    more = leaned(ends, exposure, slope, believed, totals, stretch, lean, q)
     known = joined(square(controls, np.arange(n), weight), cross, inner, controls)
-    sums, whole = along(controls, weight), along(controls, leaned)
+    sums, whole = along(controls, weight), along(controls, drawn) + more[:q]
     product, pull = np.empty((k + passing, k + passing)), np.empty(k + passing)
     # Where the control columns stand: types, then, after the slowdowns, placebos, the day's level, its own columns.
     to = np.empty(q, np.int64)
@@ -73,8 +81,8 @@ def equations(
     product[k, kinds : kinds + m] = level
     product[kinds : kinds + m, k] = level
     product[k, k] = weight.sum()
-    pull[kinds : kinds + m] = pulled(indptr, indices, slope, leaned, m)
-    pull[k] = leaned.sum()
+    pull[kinds : kinds + m] = pulled(indptr, indices, slope, weight * aside, m) + inner @ believed + more[q:]
+    pull[k] = drawn.sum()
     factor, _ = inverted(np.ascontiguousarray(product[k:, k:]), penalty)
     half = np.ascontiguousarray(product[:k, k:]) @ factor
     gram = product[:k, :k] - half @ half.T
@@ -82,16 +90,19 @@ def equations(
 
 
 @compiled
-def _weights(residual: Floats, cold: Bools, limit: float) -> Floats:
+def _weights(residual: Floats, cold: Bools, limit: float) -> tuple[Floats, float]:
     """Return Huber's weights [n] of residuals about the medians of cold and of warm runs: a block has its own level,
-    and so have cold starts."""
+    and so have cold starts. And the mean of psi(e) e over that of psi(e)^2, of which the fit's noise is: in these
+    residuals there is more than noise."""
     middle = np.zeros(2)
     for kind in range(2):
         own = residual[cold == (kind == 1)]
         if len(own):
             middle[kind] = np.median(own)
-    found = np.empty(len(residual))
+    found, total, square = np.empty(len(residual)), 0.0, 0.0
     for row in range(len(residual)):
         centred = residual[row] - middle[1 if cold[row] else 0]
         found[row] = min(1.0, limit / max(abs(centred), 1e-300))
-    return found
+        total += found[row] * centred**2
+        square += (found[row] * centred) ** 2
+    return found, total / square if square > 0 else 1.0

@@ -30,6 +30,7 @@ class Linearisation:
 
     *widening* [k] are the factors by which the full fit's errors exceed those of the folded blocks (clustered
     errors); *usual* is that of the others. *crowd* [3] is what the load of the cluster did (`controls.crowd`).
+    *ends* tells whether blocks are reduced with who was there when runs ended.
     """
 
     victim: int
@@ -41,6 +42,7 @@ class Linearisation:
     noise: float
     usual: float = 1.0
     crowd: Floats = field(default_factory=lambda: np.zeros(3))
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

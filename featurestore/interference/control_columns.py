@@ -189,6 +189,18 @@ def scales(everywhere: Floats) -> Floats:
 
 
 @compiled
+def drifting(everywhere: Floats, more: Floats) -> Floats:
+    """Return by how much more the two columns of the cluster's load are [n, 2] at the ends of runs than over them,
+    where so many *more* [n] ran then than over them. The run itself is among *everywhere* [n]."""
+    one, root = scales(everywhere)
+    found = np.empty((len(more), 2))
+    for row in range(len(more)):
+        found[row, 0] = one * more[row]
+        found[row, 1] = root * more[row] / (2.0 * np.sqrt(max(everywhere[row], 1.0)))
+    return found
+
+
+@compiled
 def ranked(codes: Ints) -> tuple[Ints, Ints]:
     """Return the different *codes* [n] in order and which of them each is [n]; codes lie close together."""
     if len(codes) == 0:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from featurestore.interference import control_columns as layout
+from featurestore.interference.ends import Ends
 from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign
 from featurestore.interference.normal import Columns
 
@@ -143,6 +144,18 @@ def build(design: VictimDesign, rows: Ints, load: Floats, columns: Ints, options
         tuple(names),
         everywhere if len(everywhere) else None,
     )
+
+
+def ends(known: Controls, number: Floats, more: Floats) -> Ends:
+    """Return who was there when the runs [n] ended: the *number* of each neighbour, as the exposures stand, and how
+    many *more* [n] there were than on average over the run, of all functions together.
+
+    What runs on other nodes is taken to be at a run's end what it was over the run."""
+    at = [place for place, name in enumerate(known.name) if name == _CLUSTER]
+    if known.everywhere is None or not at:
+        return Ends(True, number, np.zeros((len(more), 0)), 0, 0, 0)
+    drift = layout.drifting(known.everywhere, more)
+    return Ends(True, number, drift, at[0], len(known.group) - len(known.placebo), len(known.placebo))
 
 
 def crowd(known: Controls, beta: Floats) -> Floats:

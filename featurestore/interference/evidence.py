@@ -8,10 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Codes = NDArray[np.int32]
+Counts = NDArray[np.uint16]
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+#: Where it is not known who was there when runs ended.
+NO_ENDING: Counts = np.zeros(0, np.uint16)
 
 #: An estimate whose error is a larger share of what was believed beforehand tells little but that belief: where two
 #: functions always ran together, the error is .8 of it, and nothing is known.
@@ -74,7 +78,8 @@ class VictimDesign:
     *node*, *node_type* [n] codes; *indptr* [n + 1], *indices*, *values* the sparse exposure rows (CSR, columns
     0..F-1; self-pairs count the others). *throttled*, *pressure* [n] in 0..1, NaN where not known. *version* [n]
     codes of the action's version, image and limits, where several are given together. *around*, where it is known
-    already: what of the whole cluster's concurrency belongs to the rows.
+    already: what of the whole cluster's concurrency belongs to the rows. *ending*, as *values* are: how many of each
+    function ran right before the end; None: exposures are taken as if how long a run takes did not change them.
     """
 
     victim: int
@@ -92,6 +97,7 @@ class VictimDesign:
     pressure: Floats | None = None
     version: Ints | None = None
     around: Around | None = None
+    ending: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ class _Fit:
     block over its standard error. *controls* maps what was held constant to by how much it moved the log (standard
     deviation). *crowd* [3] is what the load of the cluster did (`controls.crowd`). *halves* are *raw* and *precision*
     of the even and of the odd time blocks alone, for measuring how well probabilities are kept; empty where they were
-    not told apart.
+    not told apart. *ends* tells whether who was there when runs ended has a part in it (`interference.ends`).
     """
 
     victim: int
@@ -132,6 +138,7 @@ class _Fit:
     controls: Mapping[str, float] = field(default_factory=dict)
     crowd: Floats = field(default_factory=lambda: np.zeros(3))
     halves: tuple[tuple[Floats, Floats], ...] = ()
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

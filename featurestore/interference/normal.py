@@ -49,12 +49,13 @@ class Equations:
     def __init__(self, columns: Columns, exposure: sparse.csr_matrix) -> None:
         self.columns = columns
         self.aggressors = int(exposure.shape[1])
-        kept = exposure.copy()
-        kept.eliminate_zeros()
-        self.exposure = Rows(kept.indptr.astype(np.int64), kept.indices.astype(np.int64), kept.data)
+        self.exposure = Rows(exposure.indptr.astype(np.int64), exposure.indices.astype(np.int64), exposure.data)
 
-    def weighed(self, slope: Floats, level: Floats, inside: Bools, whole: Floats) -> Floats:
-        """Return the gram [q + m, q + m] of those rows alone that are *inside* [n], of weights *level* [n].
+    def weighed(
+        self, slope: Floats, level: Floats, inside: Bools, whole: Floats, drifts: Floats, much: float
+    ) -> Floats:
+        """Return the gram [q + m, q + m] of those rows alone that are *inside* [n], of weights *level* [n]; slopes
+        with each other have so much *less*.
 
         *whole* [q, q] is that of the controls of all rows as `squares` has it: few rows are not inside, so that these
         are taken away from it.
@@ -66,7 +67,9 @@ class Equations:
         else:
             own = whole - square(self.columns, left, level)
         exposure = self.exposure
-        cross, inner = crossed(self.columns, exposure.indptr, exposure.indices, slope, weight, self.aggressors)
+        cross, inner = crossed(
+            self.columns, exposure.indptr, exposure.indices, slope, weight, self.aggressors, drifts, much
+        )
         return joined(own, cross, inner, self.columns)
 
     def summed(self, slope: Floats, value: Floats, cluster: Ints, clusters: int) -> Floats:
@@ -186,10 +189,18 @@ def stretched(
 
 @compiled
 def crossed(
-    columns: Columns, indptr: Ints, indices: Ints, slope: Floats, weight: Floats, aggressors: int
+    columns: Columns,
+    indptr: Ints,
+    indices: Ints,
+    slope: Floats,
+    weight: Floats,
+    aggressors: int,
+    drifts: Floats,
+    much: float,
 ) -> tuple[Floats, Floats]:
     """Return the weighted products of the slopes with the controls [m, q], their means not yet taken off, and with
-    each other [m, m]. A row has each of its *aggressors* once."""
+    each other [m, m], these with so *much* of the products of their *drifts* (`ends.drifts`) in rows of any weight. A
+    row has each of its *aggressors* once."""
     level, share, dense = columns.level, columns.share, columns.dense
     h, d, each = len(columns.mean), dense.shape[1], level.shape[1]
     cross = np.zeros((aggressors, h + d))
@@ -204,13 +215,14 @@ def crossed(
         for k in range(indptr[i], indptr[i + 1]):
             by = weight[i] * slope[k]
             to, beside = cross[np.uint64(indices[k])], inner[np.uint64(indices[k])]
+            drift = much * drifts[k]
             for own in range(each):
                 to[places[own]] += shares[own] * slope[k]
             rest = to[h:]
             for c in range(d):
                 rest[c] += by * given[c]
             for other in range(indptr[i], k + 1):
-                beside[np.uint64(indices[other])] += by * slope[other]
+                beside[np.uint64(indices[other])] += by * slope[other] + drift * drifts[other]
     for row in range(aggressors):  # of each two neighbours of a run one place has their product
         for c in range(row):
             inner[row, c] = inner[c, row] = inner[row, c] + inner[c, row]

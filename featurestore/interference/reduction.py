@@ -17,16 +17,39 @@ from featurestore.compiled import compiled
 from featurestore.interference import controls
 from featurestore.interference.block_equations import LEVEL_SD, equations
 from featurestore.interference.blocks import NO_CODES, Block, Linearisation
-from featurestore.interference.control_columns import BESIDE, SERIES, TYPE, Runs, centred, copied, laid_out, ranked
+from featurestore.interference.control_columns import (
+    BESIDE,
+    CLUSTER,
+    SERIES,
+    TYPE,
+    Runs,
+    centred,
+    copied,
+    drifting,
+    laid_out,
+    ranked,
+)
 from featurestore.interference.controls import HALF_MILLISECOND
-from featurestore.interference.evidence import Bools, Floats, Ints, Options, Singles, VictimDesign
+from featurestore.interference.ends import Ends
+from featurestore.interference.evidence import (
+    NO_ENDING,
+    Bools,
+    Counts,
+    Floats,
+    Ints,
+    Options,
+    Singles,
+    VictimDesign,
+)
+from featurestore.interference.normal import Rows
 
 #: Functions that a block met for less than this have no column in it: they are counted, and teach nothing.
 LEAST_OVERLAP = 0.5
 
 
 class _Day(NamedTuple):
-    """The runs [n] of a design with their exposures as sparse rows; *version* [n], or [0] where there is one."""
+    """The runs [n] of a design with their exposures as sparse rows; *version* [n], or [0] where there is one,
+    and *ending* [values], or [0] where it is not known."""
 
     execution: Floats
     start: Floats
@@ -38,6 +61,7 @@ class _Day(NamedTuple):
     indptr: Ints
     indices: Ints
     values: Floats
+    ending: Counts
 
 
 class _Around(NamedTuple):
@@ -105,6 +129,7 @@ def reduce(
             day.indptr,
             day.indices,
             day.values,
+            day.ending if point.ends and day.ending is not None else NO_ENDING,
         ),
         rows,
         _Around(np.zeros(0), NO_CODES, np.zeros((0, 0), np.float32))
@@ -192,7 +217,7 @@ def _reduced(
     columns, m = beside[own], len(own)
     at = np.full(len(beside), -1)
     at[own] = np.arange(m)
-    load, indptr, indices, values = _exposures(rows, day.indptr, at[place], day.values)
+    load, last, indptr, indices, values, number = _exposures(rows, day.indptr, at[place], day.values, day.ending)
     everywhere = around.everywhere[rows] if len(around.everywhere) else np.zeros(0)
     cold = day.cold[rows]
     version = day.version[rows] if len(day.version) else day.version
@@ -227,8 +252,23 @@ def _reduced(
     for group in range(TYPE + 1, BESIDE):
         penalty[p : p + sizes[group]] = precisions[group]
         p += sizes[group]
+    ends = Ends(len(day.ending) > 0, number, np.zeros((len(rows), 0)), 0, kept, m if sizes[BESIDE] else 0)
+    if sizes[CLUSTER]:
+        ends = Ends(
+            ends.known, number, drifting(everywhere, last - load), kept - sizes[CLUSTER], kept, ends.neighbours
+        )
     gram, pull, residual, weight, squares = equations(
-        (indptr, indices, values), believed, stretch, base, y, cold, laid.columns, (kinds, kept), penalty, huber_noise
+        Rows(indptr, indices, values),
+        ends,
+        believed,
+        stretch,
+        base,
+        y,
+        cold,
+        laid.columns,
+        (kinds, kept),
+        penalty,
+        huber_noise,
     )
     size, k = kinds + 2 * m, len(pull)
     whole, pulled_whole = np.zeros((size, size)), np.zeros(size)
@@ -254,21 +294,27 @@ def _reduced(
 
 
 @compiled
-def _exposures(rows: Ints, indptr: Ints, column: Ints, values: Floats) -> tuple[Floats, Ints, Ints, Floats]:
-    """Return the sums [r] of *rows* of a sparse matrix, and of these as sparse rows (indptr, indices, values) what
-    belongs to a *column* [values], not -1."""
+def _exposures(
+    rows: Ints, indptr: Ints, column: Ints, values: Floats, ending: Counts
+) -> tuple[Floats, Floats, Ints, Ints, Floats, Floats]:
+    """Return the sums [r] of *rows* of a sparse matrix, over the runs and, by *ending* (empty: not known), at their
+    ends, and of these as sparse rows (indptr, indices, values, at the ends) what has a *column* [values], not -1."""
     found = 0
     for row in range(len(rows)):
         for k in range(indptr[rows[row]], indptr[rows[row] + 1]):
             found += column[k] >= 0
-    load, starts = np.zeros(len(rows)), np.zeros(len(rows) + 1, np.int64)
-    indices, kept = np.empty(found, np.int64), np.empty(found)
+    load, last, starts = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows) + 1, np.int64)
+    indices, kept, number = np.empty(found, np.int64), np.empty(found), np.zeros(found)
     at = 0
     for row in range(len(rows)):
         for k in range(indptr[rows[row]], indptr[rows[row] + 1]):
             load[row] += values[k]
+            if len(ending):
+                last[row] += ending[k]
             if column[k] >= 0:
                 indices[at], kept[at] = column[k], values[k]
+                if len(ending):
+                    number[at] = ending[k]
                 at += 1
         starts[row + 1] = at
-    return load, starts, indices, kept
+    return load, last, starts, indices, kept, number

@@ -5,16 +5,20 @@ groups; Liang and Zeger, Biometrika 73 (1986) 13, for the clustered errors, whic
 exceed them by more than chance does; Bickel, J. Am. Statist. Assoc. 70 (1975) 428, for the one step to each half.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from featurestore.interference.cholesky import conditional, inverted, squared
+from featurestore.interference.ends import Ends, contradicted, drifts, lean_sums, products, unknown
 from featurestore.interference.evidence import Floats, Ints, Options
 from featurestore.interference.lapack import invert
 from featurestore.interference.normal import Columns, Equations
 from featurestore.interference.turns import Given, Limits, Settled, huber, noise, penalties, settled
+
+#: A fit that leaves so many times the plain noise went astray.
+_ASTRAY = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class Problem:
 
     *group* [q]: 0 not penalised, else a random group whose standard deviation beforehand is *sd* [g]. *cluster* [n]
     are codes from 0 of the clusters of the errors, *half* [n] says which half of the evidence a row is in,
-    where halves are wanted. Few neighbours run beside any one run: what is zero of *exposure* costs nothing.
+    where halves are wanted, *ends* who was there when runs ended, where known. Few neighbours run beside any one run:
+    what is zero of *exposure* costs nothing.
     """
 
     y: Floats
@@ -34,13 +39,15 @@ class Problem:
     cluster: Ints
     kind: Ints
     half: Ints | None = None
+    ends: Ends | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """*beta* [q], *slowdown* [m], the *variance* [q + m] of both by the model, the slowdowns' *precision* [m, m] and
     the *inflation* [m] of their variances by the clustering; *noise* is the standard deviation of the usual kind.
-    *halves* are the slowdowns and their precision by each half of the evidence alone, one step from the whole."""
+    *halves* are the slowdowns and their precision by each half of the evidence alone, one step from the whole. *ends*
+    tells whether who was there when runs ended has a part in it."""
 
     beta: Floats
     slowdown: Floats
@@ -50,29 +57,40 @@ class Estimate:
     residual: Floats
     inflation: Floats
     halves: tuple[tuple[Floats, Floats], ...]
+    ends: bool
 
 
 def fit(problem: Problem, options: Options) -> Estimate:
-    """Return the M-estimate of *problem*; deterministic, no warnings for singular problems (wide errors instead)."""
+    """Return the M-estimate of *problem*; deterministic, no warnings for singular problems (wide errors instead).
+
+    Where the ends contradict the times (`ends.contradicted`) it is that of the times alone.
+    """
     m = problem.exposure.shape[1]
     equations = Equations(problem.controls, sparse.csr_matrix(problem.exposure))
+    exposure = equations.exposure
+    ends = unknown(exposure.values, len(problem.y)) if problem.ends is None else problem.ends
     limits = Limits(
         options.iterations, options.tolerance, options.huber, options.prior_sd, options.pseudo, options.stretch
     )
     part = 2 * problem.kind + (0 if problem.half is None else problem.half)
-    given = Given(problem.y, problem.controls, problem.group, problem.sd, *equations.exposure, problem.kind, part)
-    return _errors(problem, equations, settled(given, m, limits), options)
+    given = Given(problem.y, problem.controls, problem.group, problem.sd, *exposure, problem.kind, part, ends)
+    state = settled(given, m, limits)
+    found = _errors(problem, equations, state, options, ends) if sound(state) or not ends.known else None
+    if found is not None:
+        return found
+    return fit(replace(problem, ends=None), options)
 
 
-def _errors(problem: Problem, equations: Equations, state: Settled, options: Options) -> Estimate:
+def _errors(problem: Problem, equations: Equations, state: Settled, options: Options, ends: Ends) -> Estimate | None:
     q, m = len(problem.group), problem.exposure.shape[1]
     inside = np.abs(state.residual) <= options.huber * state.scale
     psi = state.residual * huber(state.residual, state.scale, options.huber)
     penalty = penalties(problem.group, state.variance, state.scale, m, options.prior_sd)
     level = 1.0 / state.ratio**2
     parts = [np.ones(len(level), bool)] if problem.half is None else [problem.half == half for half in (0, 1)]
+    drift = drifts(ends, equations.exposure, state.slope, state.theta[q:])
     grams = [
-        equations.weighed(state.slope, level * part, inside, whole)
+        equations.weighed(state.slope, level * part, inside, whole, drift, state.lean)
         for part, whole in zip(parts, state.squares, strict=False)
     ]
     factor, _ = inverted(np.sum(grams, axis=0), penalty)
@@ -80,7 +98,15 @@ def _errors(problem: Problem, equations: Equations, state: Settled, options: Opt
     model = squared(factor) * variance
     # Sums of the clusters of each half, so that both halves' pulls are theirs.
     clusters, half = int(problem.cluster.max()) + 1, 0 if problem.half is None else problem.half
-    scores = equations.summed(state.slope, psi / state.ratio, 2 * problem.cluster + half, 2 * clusters)
+    of = 2 * problem.cluster + half
+    scores = equations.summed(state.slope, psi / state.ratio, of, 2 * clusters)
+    if state.lean > 0.0:
+        alone = np.sum(grams, axis=0)
+        alone[q:, q:] -= state.lean * products(equations.exposure, drift, inside, m)
+        if _contradicted(alone, penalty, scores.sum(axis=0) - penalty * state.theta, variance, q):
+            return None
+    at = ends, equations.exposure, state.slope, state.theta[q:], state.total
+    lean_sums(scores, of, *at, options.stretch, state.lean, q)
     # Only what concerns the slowdowns is multiplied out of the inverse, factor @ factor.T (an upper triangle).
     moved_by = (scores[::2] + scores[1::2]) @ (factor[:, q:] @ factor[q:, q:].T)
     square = moved_by**2
@@ -102,7 +128,21 @@ def _errors(problem: Problem, equations: Equations, state: Settled, options: Opt
         residual=state.residual,
         inflation=ratio,
         halves=tuple(halves),
+        ends=ends.known,
     )
+
+
+def _contradicted(alone: Floats, penalty: Floats, pull: Floats, variance: float, q: int) -> bool:
+    """Return whether the times alone, whose gram and *pull* [p] these are, contradict the ends
+    (`ends.contradicted`)."""
+    factor, _ = inverted(alone, penalty)
+    step = factor @ (factor.T @ pull)
+    return contradicted(step[q:], np.sqrt(squared(factor)[q:] * variance))
+
+
+def sound(state: Settled) -> bool:
+    """Return whether a fit has found no more noise than there is if nothing matters; one that went astray has."""
+    return bool(np.all(np.isfinite(state.theta)) and state.scale <= _ASTRAY * state.plain)
 
 
 def _precision(factor: Floats, variance: float) -> Floats:

@@ -24,6 +24,7 @@ def linearise(fit: VictimFit | Told) -> Linearisation:
         widening=np.sqrt(own.inflation[known]),
         noise=own.noise,
         crowd=own.crowd,
+        ends=own.ends,
     )
 
 
@@ -141,6 +142,7 @@ def solve(state: Block, point: Linearisation, functions: int, options: Options |
         noise=point.noise,
         drift=state.drift,
         crowd=point.crowd,
+        ends=point.ends,
     )
 
 

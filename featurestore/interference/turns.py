@@ -9,9 +9,11 @@ import numpy as np
 
 from featurestore.compiled import compiled
 from featurestore.interference.cholesky import inverted, mean, squared
+from featurestore.interference.ends import LEAST, Ends, drifts, leaned
 from featurestore.interference.evidence import Floats, Ints
 from featurestore.interference.normal import (
     Columns,
+    Rows,
     along,
     crossed,
     joined,
@@ -24,8 +26,6 @@ from featurestore.interference.normal import (
 )
 from featurestore.interference.steps import bounded, mixed
 
-#: Smallest admitted 1 + sum of slowdowns: co-runners may seem to help, never to make a run vanish.
-LEAST = 0.2
 LEAST_SLOWDOWN = -0.5
 NOISE_FLOOR = 1e-6
 #: Kinds of runs (warm, cold) times halves of the evidence.
@@ -36,6 +36,10 @@ KIND_ROWS = 20
 PLAIN_ROWS = 10.0
 #: Of twice as many rows or more, so many evenly taken are fitted first.
 SOME_ROWS = 3_000
+#: Degrees of freedom left are no smaller a share of the rows, where the ends are weighed.
+_LEAST_DEGREES = 0.2
+#: What the ends are weighed by is at most so many times the square of the plain noise.
+_MOST_LEAN = 1.2
 #: A step is halved as long as the loss does not fall, but not below this share of it.
 LEAST_SHARE = 1.0 / 32.0
 #: A gram holds for so many turns; from where no neighbour matters the first turns have one each.
@@ -44,7 +48,7 @@ SAME_GRAM, OWN_GRAM = 4, 3
 
 class Given(NamedTuple):
     """The problem's columns (see `regression.Problem`), the exposure as sparse rows; *part* [n] of `PARTS` is which
-    half of the evidence a row is in and of which kind it is."""
+    half of the evidence a row is in and of which kind it is, *ends* who was there when it ended."""
 
     y: Floats
     controls: Columns
@@ -55,6 +59,7 @@ class Given(NamedTuple):
     exposure: Floats
     kind: Ints
     part: Ints
+    ends: Ends
 
 
 class Limits(NamedTuple):
@@ -71,8 +76,9 @@ class Limits(NamedTuple):
 class Settled(NamedTuple):
     """Where the turns ended: the coefficients *theta* [p], the groups' *variance* [g], a row's noise over that of the
     usual kind *ratio* [n], the noise *plain* if nothing mattered, the *degrees* of freedom left, the *scale*, the
-    *residual* over ratio [n], the *slope* of the model by the slowdowns, where there is exposure, and the *squares*
-    [2, q, q] of the controls of each half over ratio (`normal.squares`)."""
+    *residual* over ratio [n], the *slope* of the model by the slowdowns, where there is exposure, the *squares*
+    [2, q, q] of the controls of each half over ratio (`normal.squares`), the stretched times *total* [n], and by how
+    much the ends *lean*."""
 
     theta: Floats
     variance: Floats
@@ -83,6 +89,8 @@ class Settled(NamedTuple):
     residual: Floats
     slope: Floats
     squares: Floats
+    total: Floats
+    lean: float
 
 
 def settled(given: Given, columns: int, limits: Limits) -> Settled:
@@ -123,23 +131,28 @@ def _turned(
     n, q, p = len(given.y), width(given.controls), len(theta)
     ratio = np.ones(n)
     level = product(given.controls, theta[:q])
-    residual, slope = placed(given, theta, level, ratio, limits)
+    residual, slope, total = placed(given, theta, level, ratio, limits)
     if near and _weigh_kinds(given.kind, residual, ratio):
-        residual, slope = placed(given, theta, level, ratio, limits)
+        residual, slope, total = placed(given, theta, level, ratio, limits)
     halves = leveled(parts, given.part, ratio)
-    scale, degrees = spread(residual), float(n)
+    scale, degrees, lean = spread(residual), float(n), 0.0
+    rows = Rows(given.indptr, given.indices, given.exposure)
     known = np.empty((0, 0))
     last, moved, alike = np.zeros(p), np.zeros(p), False
     for turn in range(limits.iterations):
         weight = huber(residual, scale, limits.huber)
+        lean = leaning_of(given, weight, residual, degrees, plain)
         if (turn < OWN_GRAM and not near) or turn % SAME_GRAM == 0:
-            known = gram(given, columns, halves[0] + halves[1], slope, weight, ratio)
+            moved_by = drifts(given.ends, rows, slope, theta[q:])
+            known = gram(given, columns, halves[0] + halves[1], slope, weight, ratio, moved_by, lean)
         penalty = penalties(given.group, variance, scale, columns, limits.prior_sd)
         factor, added = inverted(known, penalty)
         pull = np.empty(p)
         value = weight * residual / ratio
         pull[:q] = along(given.controls, value)
         pull[q:] = pulled(given.indptr, given.indices, slope, value, columns)
+        leaning = leaned(given.ends, rows, slope, theta[q:], total, limits.stretch, lean, q)
+        pull += leaning
         bound = np.zeros(p, np.bool_)
         bound[q:] = theta[q:] <= LEAST_SLOWDOWN
         step, held = bounded(factor, pull - penalty * theta, bound)
@@ -147,7 +160,9 @@ def _turned(
         taken = mixed(step, last, moved, own) if alike else step
         taken[held] = 0.0
         before = theta
-        theta, level, residual, slope = _advanced(given, theta, taken, level, residual, ratio, scale, penalty, limits)
+        theta, level, residual, slope, total = _advanced(
+            given, theta, taken, level, residual, ratio, scale, penalty, limits, leaning
+        )
         last, moved, alike = step, theta - before, True
         _regroup(given, variance, theta, own * scale**2, limits.pseudo)
         degrees = max(n - (p - np.sum(own * (penalty + added))), 0.0)  # the trace of covariance times gram
@@ -160,22 +175,23 @@ def _turned(
         if turn == 1 and not near:
             if _weigh_kinds(given.kind, residual, ratio):
                 halves = leveled(parts, given.part, ratio)
-            residual, slope = placed(given, theta, level, ratio, limits)
+            residual, slope, total = placed(given, theta, level, ratio, limits)
             scale, alike = spread(residual), False
-    return Settled(theta, variance, ratio, plain, degrees, scale, residual, slope, halves)
+    return Settled(theta, variance, ratio, plain, degrees, scale, residual, slope, halves, total, lean)
 
 
 @compiled
 def _some(given: Given, rows: Ints) -> Given:
     """Return some *rows* of the problem."""
-    columns = given.controls
+    columns, ends = given.controls, given.ends
     starts = np.zeros(len(rows) + 1, np.int64)
     for k in range(len(rows)):
         starts[k + 1] = starts[k] + given.indptr[rows[k] + 1] - given.indptr[rows[k]]
-    indices, exposure = np.empty(starts[-1], np.int64), np.empty(starts[-1])
+    indices, exposure, number = np.empty(starts[-1], np.int64), np.empty(starts[-1]), np.empty(starts[-1])
     for k in range(len(rows)):
         first = given.indptr[rows[k]]
         for at in range(starts[k + 1] - starts[k]):
+            number[starts[k] + at] = given.ends.number[first + at]
             indices[starts[k] + at], exposure[starts[k] + at] = given.indices[first + at], given.exposure[first + at]
     return Given(
         given.y[rows],
@@ -187,6 +203,7 @@ def _some(given: Given, rows: Ints) -> Given:
         exposure,
         given.kind[rows],
         given.part[rows],
+        Ends(ends.known, number, ends.more[rows], ends.cluster, ends.beside, ends.neighbours),
     )
 
 
@@ -218,7 +235,16 @@ def leveled(parts: Floats, part: Ints, ratio: Floats) -> Floats:
 
 
 @compiled
-def gram(given: Given, columns: int, whole: Floats, slope: Floats, weight: Floats, ratio: Floats) -> Floats:
+def gram(
+    given: Given,
+    columns: int,
+    whole: Floats,
+    slope: Floats,
+    weight: Floats,
+    ratio: Floats,
+    moved_by: Floats,
+    lean: float,
+) -> Floats:
     """Return the gram [p, p] of the rows over *ratio*, of *weight* [n] of at most one each.
 
     *whole* [q, q] is that of the controls at weight one: of robust weights nearly all are one, so that only the rows
@@ -230,17 +256,31 @@ def gram(given: Given, columns: int, whole: Floats, slope: Floats, weight: Float
         own = square(given.controls, np.arange(len(weight)), weight * level)
     else:
         own = whole - square(given.controls, less, (1.0 - weight) * level)
-    cross, inner = crossed(given.controls, given.indptr, given.indices, slope, weight * level, columns)
+    cross, inner = crossed(
+        given.controls, given.indptr, given.indices, slope, weight * level, columns, moved_by, lean
+    )
     return joined(own, cross, inner, given.controls)
 
 
 @compiled
-def placed(given: Given, theta: Floats, level: Floats, ratio: Floats, limits: Limits) -> tuple[Floats, Floats]:
-    """Return the residual over *ratio* [n] and the derivative of the model by the slowdowns, where there is any;
+def placed(
+    given: Given, theta: Floats, level: Floats, ratio: Floats, limits: Limits
+) -> tuple[Floats, Floats, Floats]:
+    """Return the residual over *ratio* [n], the derivative of the model by the slowdowns, where there is any, and how
+    much longer each run takes [n];
     *level* [n] is what the controls make of each row."""
     q = width(given.controls)
     total, slope = stretched(given.indptr, given.indices, given.exposure, theta[q:], limits.stretch, LEAST)
-    return (given.y - level - np.log(total)) / ratio, slope
+    return (given.y - level - np.log(total)) / ratio, slope, total
+
+
+@compiled
+def leaning_of(given: Given, weight: Floats, residual: Floats, degrees: float, plain: float) -> float:
+    """Return the mean of psi(e) e (`ends.leaned`) by so many *degrees* of freedom, hardly more than of the *plain*
+    noise: a fit that goes astray would lean the more on the ends that lead it there."""
+    n = len(residual)
+    found = np.sum(weight * residual**2) / max(degrees, _LEAST_DEGREES * n)
+    return min(found, _MOST_LEAN * plain**2) if given.ends.known else 0.0
 
 
 @compiled
@@ -296,9 +336,10 @@ def _advanced(
     scale: float,
     penalty: Floats,
     limits: Limits,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return coefficients, what the controls make of each row, residual and slope after the step, halved until the
-    loss falls."""
+    leaning: Floats,
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return coefficients, what the controls make of each row, residual, slope and stretched times after the step,
+    halved until the loss falls, which the ends change by their pull, *leaning* [p]."""
     q = width(given.controls)
     before = _loss(residual, theta, scale, penalty, limits.huber)
     more = product(given.controls, step[:q])
@@ -307,9 +348,10 @@ def _advanced(
         tried = theta + share * step
         tried[q:] = np.maximum(tried[q:], LEAST_SLOWDOWN)
         there = level + share * more
-        found, slopes = placed(given, tried, there, ratio, limits)
-        if share <= LEAST_SHARE or _loss(found, tried, scale, penalty, limits.huber) <= before:
-            return tried, there, found, slopes
+        found, slopes, total = placed(given, tried, there, ratio, limits)
+        loss = _loss(found, tried, scale, penalty, limits.huber) - np.sum(leaning * (tried - theta))
+        if share <= LEAST_SHARE or loss <= before:
+            return tried, there, found, slopes, total
         share *= 0.5
 
 

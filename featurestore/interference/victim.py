@@ -17,9 +17,10 @@ Model, for activation i of victim a on a node of type k::
 
 E_ib is the time-averaged number of other activations of b on the node while i ran. A neighbour that slows the
 victim's progress to 1 / (1 + S) stretches the very time that is averaged over; g is S E corrected for this
-stretch (equal to it at E = 1 and to first order in S). Controls: cold start, node load and pace around a run, time of
-day and slow drift, node and time block, cluster-wide concurrency (linear and square root), each neighbour's
-concurrency in the whole cluster (the placebo), throttling and memory pressure where given.
+stretch (equal to it at E = 1 and to first order in S). What a longer run meets more of is made up for by who ran at
+its end (`featurestore.interference.ends`). Controls: cold start, node load and pace around a run, time of day and
+slow drift, node and time block, cluster-wide concurrency (linear and square root), each neighbour's concurrency in
+the whole cluster (the placebo), throttling and memory pressure where given.
 
 Sources: Huber, Robust Statistics (1981), ch. 7, for the weights; MacKay, Neural Computation 4 (1992) 415, for
 the variances of the groups of random controls; Liang and Zeger, Biometrika 73 (1986) 13, for the clustered errors.
@@ -30,7 +31,7 @@ from scipy import sparse
 
 from featurestore.compiled import compiled
 from featurestore.interference import controls as control
-from featurestore.interference.evidence import Floats, Ints, Options, VictimDesign, VictimFit, sure
+from featurestore.interference.evidence import NO_ENDING, Counts, Floats, Ints, Options, VictimDesign, VictimFit, sure
 from featurestore.interference.regression import Problem, fit
 
 __all__ = ["Options", "VictimDesign", "VictimFit", "fit_victim", "overlaps"]
@@ -67,13 +68,22 @@ def fit_victim(design: VictimDesign, options: Options | None = None) -> VictimFi
         return _nothing(design, reason, len(rows), effective, met)
     place = np.full(design.functions, -1, np.int64)
     place[columns] = np.arange(len(columns))
-    load, *entries, width = _exposures(rows, design.indptr, place[design.indices], design.values, len(columns))
-    indptr, indices, values = entries
+    ending = design.ending
+    load, last, indptr, indices, values, number, width = _exposures(
+        rows,
+        design.indptr,
+        place[design.indices],
+        design.values,
+        NO_ENDING if ending is None else ending,
+        len(columns),
+    )
     exposure = sparse.csr_matrix((values, indices, indptr), shape=(len(rows), width))
     known = control.build(design, rows, load, columns, options)
     kind = design.cold[rows].astype(np.int64)
+    ends = None if ending is None else control.ends(known, number, last - load)
     found = fit(
-        Problem(y, known.columns, known.group, known.sd, exposure, known.cluster, kind, known.block % 2), options
+        Problem(y, known.columns, known.group, known.sd, exposure, known.cluster, kind, known.block % 2, ends),
+        options,
     )
     m, q = len(columns), len(known.group)
     if not np.all(np.isfinite(found.slowdown)):
@@ -111,40 +121,46 @@ def fit_victim(design: VictimDesign, options: Options | None = None) -> VictimFi
         control.moved(known, found.beta),
         control.crowd(known, found.beta),
         tuple(_half(own[:m], found.slowdown[:m], known[:m, :m], growth) for own, known in found.halves),
+        found.ends,
     )
 
 
 @compiled
 def _exposures(
-    rows: Ints, indptr: Ints, column: Ints, values: Floats, columns: int
-) -> tuple[Floats, Ints, Ints, Floats, int]:
-    """Return the load [r] of *rows* of a sparse matrix, and of it as sparse rows the *columns* that have one of their
-    own (*column* [values], -1: none) and, where it varies, one more with the rest; and how many these are."""
+    rows: Ints, indptr: Ints, column: Ints, values: Floats, ending: Counts, columns: int
+) -> tuple[Floats, Floats, Ints, Ints, Floats, Floats, int]:
+    """Return the load [r] of *rows* of a sparse matrix, over the runs and, by *ending* (empty: not known), at their
+    ends, and of it as sparse rows (indptr, indices, values, at the ends) the *columns* that have one of their own
+    (*column* [values], -1: none) and, where it varies, one more with the rest; and how many these are."""
     n = len(rows)
-    load, rest = np.zeros(n), np.zeros(n)
-    found = 0
+    load, rest, last, others = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    found, known = 0, len(ending) > 0
     for row in range(n):
         own = 0.0
         for k in range(indptr[rows[row]], indptr[rows[row] + 1]):
             load[row] += values[k]
+            last[row] += ending[k] if known else 0
             if column[k] >= 0:
                 own += values[k]
                 found += 1
+            elif known:
+                others[row] += ending[k]
         rest[row] = load[row] - own
     more = rest.max() - rest.min() > 1e-9
     starts = np.zeros(n + 1, np.int64)
-    indices, kept = np.empty(found + n, np.int64), np.empty(found + n)
+    indices, kept, number = np.empty(found + n, np.int64), np.empty(found + n), np.empty(found + n)
     at = 0
     for row in range(n):
         for k in range(indptr[rows[row]], indptr[rows[row] + 1]):
             if column[k] >= 0:
-                indices[at], kept[at] = column[k], values[k]
+                indices[at], kept[at], number[at] = column[k], values[k], ending[k] if known else 0
                 at += 1
         if more and rest[row] != 0.0:
-            indices[at], kept[at] = columns, rest[row]
+            indices[at], kept[at], number[at] = columns, rest[row], others[row]
             at += 1
         starts[row + 1] = at
-    return load, starts, indices[:at].copy(), kept[:at].copy(), columns + 1 if more else columns
+    width = columns + 1 if more else columns
+    return load, last, starts, indices[:at].copy(), kept[:at].copy(), number[:at].copy(), width
 
 
 def _hopeless(y: Floats, columns: Ints, options: Options) -> str:

@@ -169,7 +169,7 @@ def test_nodes_in_several_threads_give_the_same_rows(threads, monkeypatch):
     function = draw.integers(0, 12, n).astype(np.int32)
     alone = sweep(node, start, end, function, functions=12)
     found = sweep(node, start, end, function, functions=12, threads=threads)
-    for name in ("rows", "indptr", "indices", "values"):
+    for name in ("rows", "indptr", "indices", "values", "ending"):
         np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
     some = draw.integers(0, n, 50)
     place = {row: at for at, row in enumerate(found.rows.tolist())}
@@ -181,3 +181,28 @@ def test_nodes_in_several_threads_give_the_same_rows(threads, monkeypatch):
             own = slice(found.indptr[place[i]], found.indptr[place[i] + 1])
             row = np.bincount(found.indices[own], found.values[own], 12)
             np.testing.assert_allclose(row, expected, atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 12), st.integers(0, 12), st.integers(0, 2)),
+        min_size=1,
+        max_size=25,
+    )
+)
+def test_who_runs_right_before_an_end_is_counted(runs):
+    """Many begin and end at the same moments: those that end together were there for each other."""
+    runs = [(node, start, start + took, function) for node, start, took, function in runs]
+    found = swept(runs, functions=3)
+    for row, i in enumerate(found.rows.tolist()):
+        node, start, end, _ = runs[i]
+        others = [other for j, other in enumerate(runs) if j != i and other[0] == node]
+        if end > start:
+            there = [f for _, begun, ended, f in others if begun < end <= ended]
+        else:
+            there = [f for _, begun, ended, f in others if begun <= start < ended]
+        own = slice(found.indptr[row], found.indptr[row + 1])
+        assert (
+            np.bincount(found.indices[own], found.ending[own], 3).tolist() == np.bincount(there, minlength=3).tolist()
+        )

@@ -79,16 +79,18 @@ def test_what_the_load_did_is_what_its_controls_did():
     assert not controls.crowded(alone, np.ones(3)).any()
 
 
-def test_points_are_packed_with_what_the_load_did_and_read_where_they_were_packed_without():
+def test_points_are_packed_with_what_the_load_and_the_ends_did_and_read_where_they_were_packed_without():
     whole, _ = crowded(8)
-    point = linearise(fit_victim(whole))
+    point = replace(linearise(fit_victim(whole)), ends=True)
     assert point.crowd.any()
     packed = states.pack_points({0: point})
     np.testing.assert_array_equal(states.unpack_points(packed)[0].crowd, point.crowd)
-    before = pa.ipc.open_stream(packed[0]).read_all().drop_columns(["crowd"])
+    assert states.unpack_points(packed)[0].ends
+    before = pa.ipc.open_stream(packed[0]).read_all().drop_columns(["crowd", "ends"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, before.schema) as writer:
         writer.write_table(before)
     old = states.unpack_points([sink.getvalue().to_pybytes()])[0]
     np.testing.assert_array_equal(old.crowd, np.zeros(3))
+    assert not old.ends
     np.testing.assert_array_equal(old.base, point.base)

@@ -20,15 +20,22 @@ def parts(request):
     return equations, slope, np.concatenate([controls, dense], axis=1)
 
 
+@pytest.mark.parametrize("much", [0.0, 0.7])
 @pytest.mark.parametrize("outside", [0.6, 0.05, 0.0])
-def test_rows_that_are_not_inside_are_not_there(parts, outside):
+def test_rows_that_are_not_inside_are_not_there(parts, outside, much):
+    """Slopes have so much of the products of their drifts besides, in rows that are there."""
     equations, slope, columns = parts
     draw = np.random.default_rng(5)
+    drifts = draw.normal(size=len(slope))
     inside, level = draw.random(N) >= outside, np.arange(N) % 2 * draw.uniform(0.5, 1, N)
 
-    found = equations.weighed(slope, level, inside, square(equations.columns, np.arange(N), level))
+    found = equations.weighed(slope, level, inside, square(equations.columns, np.arange(N), level), drifts, much)
 
     expected = columns.T @ (columns * (level * inside)[:, None])
+    exposure = equations.exposure
+    moved = sparse.csr_matrix((drifts, exposure.indices, exposure.indptr), shape=(N, M)).toarray()
+    moved[level * inside == 0] = 0
+    expected[-M:, -M:] += much * moved.T @ moved
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 

@@ -6,6 +6,7 @@ from scipy import sparse
 from scipy.optimize import lsq_linear, minimize
 
 from featurestore.interference.cholesky import inverted, squared
+from featurestore.interference.ends import unknown
 from featurestore.interference.steps import bounded, mixed
 from featurestore.interference.turns import LEAST_SLOWDOWN, Given, Limits, penalties, settled
 from tests.support.columns import columns_of
@@ -60,7 +61,9 @@ def test_slowdowns_at_the_bound_leave_the_others_where_the_loss_is_least(rows):
     none = np.zeros(rows, np.int64)
     kept, _ = columns_of(controls)
     entries = (exposure.indptr.astype(np.int64), exposure.indices.astype(np.int64), exposure.data)
-    given = Given(y, kept, np.zeros(q, np.int64), np.full(1, np.inf), *entries, none, none)
+    given = Given(
+        y, kept, np.zeros(q, np.int64), np.full(1, np.inf), *entries, none, none, unknown(exposure.data, rows)
+    )
     limits = Limits(12, 1e-4, 2.0, 1.0, 4.0, False)
 
     found = settled(given, m, limits)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from featurestore.interference.ends import unknown
 from featurestore.interference.normal import square, squares
 from featurestore.interference.turns import PARTS, Given, gram, leveled
 from tests.support.columns import columns_of
@@ -24,9 +25,9 @@ def test_the_gram_of_weighted_rows_is_that_of_dense_columns(share):
     nothing, none = np.zeros(N), np.zeros(N, np.int64)
     rows = (beside.indptr.astype(np.int64), beside.indices.astype(np.int64), beside.data)
     kept, _ = columns_of(controls)
-    given = Given(nothing, kept, np.zeros(Q, np.int64), np.zeros(1), *rows, none, none)
+    given = Given(nothing, kept, np.zeros(Q, np.int64), np.zeros(1), *rows, none, none, unknown(beside.data, N))
 
-    found = gram(given, M, square(kept, np.arange(N), 1.0 / ratio**2), slope, weight, ratio)
+    found = gram(given, M, square(kept, np.arange(N), 1.0 / ratio**2), slope, weight, ratio, slope, 0.0)
 
     expected = columns.T @ (columns * (weight / ratio**2)[:, None])
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)

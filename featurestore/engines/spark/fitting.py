@@ -23,7 +23,7 @@ from featurestore.exposure.kernels import Ints
 from featurestore.exposure.sweep import OPEN, Exposure
 from featurestore.interference.blocks import Linearisation
 from featurestore.interference.concurrency import events
-from featurestore.interference.evidence import Told, told
+from featurestore.interference.evidence import NO_ENDING, Told, told
 from featurestore.interference.victim import fit_victim
 from featurestore.runs import Runs
 from featurestore.states import Packed
@@ -31,7 +31,7 @@ from featurestore.states import Packed
 #: Runs in a group of victims, about: what a task holds.
 _FITTED = 400_000
 
-_NO_EXPOSURE = Exposure(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
+_NO_EXPOSURE = Exposure(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0), NO_ENDING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurestore.designs import _taken
-from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.exposure.kernels import Codes, Counts, Floats, Ints
 from featurestore.exposure.sweep import Exposure, group
 from featurestore.runs import Bools, Runs
 
@@ -33,7 +33,7 @@ _SERIES = ("throttled", "pressure")
 @dataclass(frozen=True, slots=True)
 class Sent:
     """Runs on their way: *row* [n] counts a function's runs in order; *fitted* [n] marks evidence that is not set
-    aside. *widths* [n], *indices* and *values* are the exposure of each run, where they are known."""
+    aside. *widths* [n], *indices*, *values* and *ending* are the exposure of each run, where they are known."""
 
     columns: Mapping[str, np.ndarray[Any, Any]]
     versions: tuple[str, ...]
@@ -42,6 +42,7 @@ class Sent:
     widths: Codes | None = None
     indices: Codes | None = None
     values: Floats | None = None
+    ending: Counts | None = None
 
 
 def parcels(key: Ints, runs: Runs, row: Codes, fitted: Bools, exposure: Exposure | None = None) -> Iterator[Any]:
@@ -60,8 +61,10 @@ def parcels(key: Ints, runs: Runs, row: Codes, fitted: Bools, exposure: Exposure
             own = rows[first : min(first + MOST, int(offsets[to + 2]))]
             met: tuple[Any, ...] = ()
             if exposure is not None:
-                starts, indices, values = _taken(line[own], exposure.indptr, exposure.indices, exposure.values)
-                met = (np.diff(starts).astype(np.int32), indices, values)
+                starts, *entries = _taken(
+                    line[own], exposure.indptr, exposure.indices, exposure.values, exposure.ending
+                )
+                met = (np.diff(starts).astype(np.int32), *entries)
             sent = Sent(
                 {name: each[own] for name, each in columns.items()}, runs.versions, row[own], fitted[own], *met
             )
@@ -85,7 +88,7 @@ def joined(
     if sent[0].widths is not None:
         indptr = np.concatenate([[0], np.cumsum(_together([each.widths for each in sent]))]).astype(np.int64)
         placed = np.flatnonzero(columns["node"][order] >= 0).astype(np.int32)
-        entries = (_together([getattr(each, name) for each in sent]) for name in ("indices", "values"))
+        entries = (_together([getattr(each, name) for each in sent]) for name in ("indices", "values", "ending"))
         exposure = Exposure(placed, *_taken(order[placed].astype(np.int32), indptr, *entries))
     ordered = {name: each[order] for name, each in columns.items()}
     runs = Runs(

@@ -61,6 +61,7 @@ def test_runs_travel_with_their_exposures_whatever_their_order():
         np.array([0, 1, 1, 3, 4]),
         np.array([7, 8, 9, 6], np.int32),
         np.array([0.5, 1.0, 2.0, 3.0]),
+        np.array([1, 0, 2, 3], np.uint16),
     )
     to = np.array([4, 4, 4, 4, -1])
     pieces = [
@@ -79,11 +80,19 @@ def test_runs_travel_with_their_exposures_whatever_their_order():
         assert [runs.versions[code] for code in runs.version] == ["b", "a", "b", "a"]
         found = {
             int(runs.start[at]): dict(
-                zip(back.indices[low:high].tolist(), back.values[low:high].tolist(), strict=True)
+                zip(
+                    back.indices[low:high].tolist(),
+                    zip(back.values[low:high].tolist(), back.ending[low:high].tolist(), strict=True),
+                    strict=True,
+                )
             )
             for at, low, high in zip(back.rows, back.indptr[:-1], back.indptr[1:], strict=True)
         }
-        assert found == {10: {8: 1.0, 9: 2.0}, 20: {6: 3.0}, 30: {7: 0.5}}  # that on no known node is not there
+        assert found == {
+            10: {8: (1.0, 0), 9: (2.0, 2)},
+            20: {6: (3.0, 3)},
+            30: {7: (0.5, 1)},
+        }  # that on no known node is not there
 
 
 def test_large_groups_are_several_parcels(monkeypatch):
@@ -209,6 +218,7 @@ def test_a_share_of_the_victims_knows_the_whole_cluster(tmp_path: Path):
         np.concatenate([[0], np.cumsum(widths[kept])]),
         exposure.indices[entries],
         exposure.values[entries],
+        exposure.ending[entries],
     )
     some = whole.take(mine)
     found = [
