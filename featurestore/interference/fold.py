@@ -20,8 +20,9 @@ from featurestore.interference.evidence import Floats, Ints
 from featurestore.interference.gaussian import inverse
 
 #: Information (inverse variance) at which old evidence of a coefficient weighs half beside new: a standard error of
-#: half a percent. Nobody needs to know a slowdown better, and a change is learned within about as much evidence.
-MEMORY = 40_000.0
+#: less than half a percent. Nobody needs to know a slowdown better, and a change is learned within about as much
+#: evidence; the ends of runs (`interference.ends`) make as many runs tell a quarter more.
+MEMORY = 50_000.0
 
 #: Far beyond any log of a time and any slowdown. Where the evidence does not tell some coefficients apart (they ran
 #: together), the correction to a full fit is a pull in a direction without information, which alone says anything.

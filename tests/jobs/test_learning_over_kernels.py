@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from featurestore.interference.fold import RENEWED
+from featurestore.interference.fold import MEMORY, RENEWED
 from featurestore.states import Step, folded
 from featurestore.store import states
 from featurestore.store.duck import Store
@@ -65,7 +65,7 @@ def test_what_came_under_the_old_kernel_fades_with_the_first_day_that_did_not_se
     # The second step is the correction of the full fit.
     assert [step.running for step in before.steps] == [("6.1.0", "6.8.0"), ()]
     assert [step.running for step in after.steps] == [("6.1.0", "6.8.0"), (), ("6.8.0",)]
-    unfaded = folded({}, [Step(step.since, step.until, step.rows, step.blocks) for step in after.steps], 40_000.0)
+    unfaded = folded({}, [Step(step.since, step.until, step.rows, step.blocks) for step in after.steps], MEMORY)
     assert all(block.kernels == ("6.1.0", "6.8.0") for block in before.current.values())
     assert any(0.3 < block.under[0] / block.information < 0.7 for block in before.current.values())
     for victim, block in after.current.items():
