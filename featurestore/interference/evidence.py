@@ -23,7 +23,7 @@ _SURE = 0.5
 #: But one that is so many errors away from no effect was not made by a belief, whatever its error.
 _SHOWN = 8.0
 #: A neighbour hardly makes a run shorter: one that is told to, by more than this share and so many errors, shows that
-#: the model does not hold for it, as where it always starts along with the victim.
+#: the model does not hold for it, as of children that the victim starts and waits for.
 _HELPFUL, _SURELY = 0.1, 5.0
 
 

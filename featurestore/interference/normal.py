@@ -54,8 +54,8 @@ class Equations:
     def weighed(
         self, slope: Floats, level: Floats, inside: Bools, whole: Floats, drifts: Floats, much: float
     ) -> Floats:
-        """Return the gram [q + m, q + m] of those rows alone that are *inside* [n], of weights *level* [n]; slopes
-        with each other have so much *less*.
+        """Return the gram [q + m, q + m] of those rows alone that are *inside* [n], of weights *level* [n], with so
+        *much* of the products of the slopes' *drifts* (`crossed`).
 
         *whole* [q, q] is that of the controls of all rows as `squares` has it: few rows are not inside, so that these
         are taken away from it.

@@ -75,7 +75,7 @@ def fit(problem: Problem, options: Options) -> Estimate:
     part = 2 * problem.kind + (0 if problem.half is None else problem.half)
     given = Given(problem.y, problem.controls, problem.group, problem.sd, *exposure, problem.kind, part, ends)
     state = settled(given, m, limits)
-    found = _errors(problem, equations, state, options, ends) if sound(state) or not ends.known else None
+    found = _errors(problem, equations, state, options, ends) if _sound(state) or not ends.known else None
     if found is not None:
         return found
     return fit(replace(problem, ends=None), options)
@@ -140,7 +140,7 @@ def _contradicted(alone: Floats, penalty: Floats, pull: Floats, variance: float,
     return contradicted(step[q:], np.sqrt(squared(factor)[q:] * variance))
 
 
-def sound(state: Settled) -> bool:
+def _sound(state: Settled) -> bool:
     """Return whether a fit has found no more noise than there is if nothing matters; one that went astray has."""
     return bool(np.all(np.isfinite(state.theta)) and state.scale <= _ASTRAY * state.plain)
 
