@@ -6,7 +6,6 @@ KUBECONFIG, whose nodes and pods it creates and deletes; otherwise it starts one
 
 import json
 import os
-import socket
 import subprocess
 import urllib.request
 import uuid
@@ -18,7 +17,8 @@ from typing import Any
 import pytest
 
 from pipeline.clients.kubernetes import KubernetesClient
-from tests.support.cluster import Cluster
+from tests.support import ports
+from tests.support.cluster import Cluster, wait_scheduler
 from tests.support.installed import NAME, SYSTEM, Installed
 from tests.support.renderers import kustomized
 from tests.support.webhook_cluster import Advised, serving
@@ -41,20 +41,6 @@ AUDIT = {
         {"level": "None"},
     ],
 }
-
-
-def free_pair() -> int:
-    """A port that is free together with the next one."""
-    for _ in range(100):
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
-    raise RuntimeError("no two neighbouring ports are free")
 
 
 @dataclass(frozen=True)
@@ -85,12 +71,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     if not (TOOL / "up.sh").is_file():
         pytest.skip(f"no local cluster tool at {TOOL} and no disposable cluster (COLOCATION_DISPOSABLE_CLUSTER=1)")
     home = tmp_path_factory.mktemp("cluster")
-    etcd = free_pair()
+    etcd, port = ports.free(neighbours=2), ports.free(neighbours=2)
     policy, audit = home / "audit-policy.json", home / "audit.log"
     policy.write_text(json.dumps(AUDIT))
     arguments = f"--audit-policy-file={policy} --audit-log-path={audit}"
     environment = {
-        **os.environ, "CLUSTER_HOME": str(home), "PORT": str(free_pair()), "ETCD_PORT": str(etcd),
+        **os.environ, "CLUSTER_HOME": str(home), "PORT": str(port), "ETCD_PORT": str(etcd),
         "APISERVER_ARGS": arguments,
     }  # fmt: skip
     environment.pop("KUBECONFIG", None)
@@ -100,7 +86,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     try:
         if started.returncode != 0:
             said = (started.stderr or started.stdout).strip().splitlines() or ["it said nothing"]
-            pytest.skip(f"the local cluster did not start: {said[-1]}")
+            pytest.fail(f"the local cluster did not start: {said[-1]}")  # skipped, it would look like passed
+        wait_scheduler(port + 1, home / "log" / "kube-scheduler.log")
         yield Running(home / "kubeconfig", etcd, home, audit)
     finally:
         subprocess.run([str(TOOL / "down.sh"), "--purge"], env=environment, timeout=120, check=False)

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cluster.conftest import Running, free_pair
+from tests.cluster.conftest import Running
+from tests.support import ports
 from tests.support.cluster import Cluster, wait_for
 from tests.support.disk_cluster import (
     CLAIMS,
@@ -98,7 +99,7 @@ def disks(running: Running, cluster: Cluster, tmp_path: Path, request: pytest.Fi
     small, large = cluster.node("small"), cluster.node("large")
     for node, gib in ((small, 10), (large, 100)):
         _made("AvailableCapacity", capacity(f"ac-d-{node}", "HDDLVG", gib, node=_uid(cluster, node)), cluster)
-    port = free_pair()
+    port = ports.free()
     config = tmp_path / "colocate.toml"
     config.write_text(
         f"[store]\npath = '{tmp_path / 'db'}'\nsnapshot = '{tmp_path / 'snapshot'}'\nspool = '{tmp_path / 'spool'}'\n"
@@ -120,7 +121,7 @@ def disks(running: Running, cluster: Cluster, tmp_path: Path, request: pytest.Fi
     name = f"disks-{cluster.prefix}"
     chosen = {node: f"d-{node}" for node in (small, large)}
     with (
-        scheduler(running.home, cluster.kubeconfig, name, f"{url}/extender", free_pair(), ignorable=ignorable),
+        scheduler(running.home, cluster.kubeconfig, name, f"{url}/extender", ports.free(), ignorable=ignorable),
         Provisioner(cluster, chosen) as provisioner,
     ):
         made = Disks(cluster, name, start, process, (small, large), url, provisioner)

@@ -1,7 +1,6 @@
 """`colocate serve` beside `colocate collect`: both work, answers come, and what fails shows in the metrics."""
 
 import json
-import socket
 import subprocess
 import time
 import urllib.error
@@ -14,15 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.flow.test_collect import counted
+from tests.support import ports
 from tests.support.town import Town, town
 from tests.support.web import Reply
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -68,7 +61,7 @@ def metric(port: int, name: str, **labels: str) -> float | None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[tuple[Town, int]]:
-    port = free_port()
+    port = ports.free()
     with town(tmp_path, extra=f"[serve]\nport = {port}\n") as made:
         yield made, port
 

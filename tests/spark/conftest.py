@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.support import ports
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: A busy machine starts a virtual machine in tens of seconds.
@@ -120,7 +121,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def cluster(place: Path) -> Iterator[Cluster]:
-    port, page = _free(), _free()
+    port, page = ports.free(), ports.free()
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -146,13 +147,6 @@ def cluster(place: Path) -> Iterator[Cluster]:
         for process in started:
             if process.poll() is None:
                 kill(process)
-
-
-def _free() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port
 
 
 def _wait_for_workers(page: int, number: int) -> None:

@@ -1,7 +1,10 @@
 """Make and remove objects in a real cluster through its API, and play the kubelet that a test cluster lacks."""
 
+import contextlib
 import json
+import ssl
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -142,6 +145,23 @@ class Cluster:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(delete, reversed(self._made)))
         self._made.clear()
+
+
+def wait_scheduler(port: int, log: Path) -> None:
+    """Wait until a scheduler answers on its *port*; fails with the end of its *log* when it does not in time."""
+    unverified = ssl._create_unverified_context()  # its certificate is of its own making
+
+    def answers() -> bool:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"https://127.0.0.1:{port}/healthz", timeout=10, context=unverified).close()
+            return True
+        return False
+
+    try:
+        wait_for(answers, 60)
+    except AssertionError:
+        said = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
+        raise AssertionError(f"the scheduler does not answer; it said: {said[-1]}") from None
 
 
 def many(make: Callable[[int], str], count: int) -> list[str]:

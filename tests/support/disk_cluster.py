@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.cluster import MERGE, Cluster, wait_for
+from tests.support.cluster import MERGE, Cluster, wait_for, wait_scheduler
 from tests.support.disks import API, GIB, Object
 from tests.support.processes import end
 
@@ -142,6 +142,7 @@ def scheduler(
     with (home / f"{name}.log").open("wb") as log:
         process = subprocess.Popen([*command, *authority], stdout=log, stderr=log)
     try:
+        wait_scheduler(port, home / f"{name}.log")
         yield
     finally:
         end(process)

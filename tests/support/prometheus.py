@@ -1,7 +1,6 @@
 """A real Prometheus on an ephemeral loopback port, with a history given in OpenMetrics and pages to scrape."""
 
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support import ports
 from tests.support.processes import end
 
 PROGRAMS = ("prometheus", "promtool")
@@ -40,7 +40,7 @@ def start_prometheus(
             _run("promtool", "tsdb", "create-blocks-from", "openmetrics", str(history), str(data))
         (home / "prometheus.yml").write_text(_config(scrape, interval), encoding="utf-8")
         for attempt in range(3):  # another process may take the port between its choice and its use
-            port = _free_port()
+            port = ports.free()
             url = f"http://127.0.0.1:{port}"
             log = (home / f"log{attempt}").open("w+b")
             server = subprocess.Popen(
@@ -84,13 +84,6 @@ def _config(scrape: Sequence[str], interval: str) -> str:
     if not scrape:
         lines[-1] += " []"
     return "\n".join(lines) + "\n"
-
-
-def _free_port() -> int:
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        port: int = chosen.getsockname()[1]
-        return port
 
 
 def _ready(server: "subprocess.Popen[bytes]", url: str) -> bool:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import random
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from jobs.regions import applying, paths
 from jobs.regions import job as jobs
 from pipeline.clients.kubernetes import KubernetesClient
 from pipeline.errors import SourceError
+from tests.support import ports
 from tests.support.kube_api import KubeApi
 
 JSON, MERGE = "application/json", "application/merge-patch+json"
@@ -31,27 +31,13 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20.0, what: str = "
 
 
 def free_udp_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    return ports.free(socket.SOCK_DGRAM)
 
 
 def free_ports() -> tuple[int, int]:
-    """Two free ports that no outgoing connection will get: an operator that starts again needs the same ones."""
-    with Path("/proc/sys/net/ipv4/ip_local_port_range").open() as file:
-        lowest = int(file.read().split()[0])
-    found: list[int] = []
-    for port in random.sample(range(10_000, min(lowest, 32_768)), 200):
-        with socket.socket() as sock:
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == 2:
-            return found[0], found[1]
-    raise OSError("no two ports below the range of outgoing connections are free")
+    """Two free ports, for an operator: one that starts again needs the same ones."""
+    first = ports.free(neighbours=2)
+    return first, first + 1
 
 
 class Job:
