@@ -44,6 +44,8 @@ _MOST_LEAN = 1.2
 LEAST_SHARE = 1.0 / 32.0
 #: A gram holds for so many turns; from where no neighbour matters the first turns have one each.
 SAME_GRAM, OWN_GRAM = 4, 3
+#: It does not hold after a turn that took a coefficient further than so many of its standard errors.
+FAR = 1.0
 
 
 class Given(NamedTuple):
@@ -138,11 +140,11 @@ def _turned(
     scale, degrees, lean = spread(residual), float(n), 0.0
     rows = Rows(given.indptr, given.indices, given.exposure)
     known = np.empty((0, 0))
-    last, moved, alike = np.zeros(p), np.zeros(p), False
+    last, moved, alike, far = np.zeros(p), np.zeros(p), False, False
     for turn in range(limits.iterations):
         weight = huber(residual, scale, limits.huber)
         lean = leaning_of(given, weight, residual, degrees, plain)
-        if (turn < OWN_GRAM and not near) or turn % SAME_GRAM == 0:
+        if far or (turn < OWN_GRAM and not near) or turn % SAME_GRAM == 0:
             moved_by = drifts(given.ends, rows, slope, theta[q:])
             known = gram(given, columns, halves[0] + halves[1], slope, weight, ratio, moved_by, lean)
         penalty = penalties(given.group, variance, scale, columns, limits.prior_sd)
@@ -167,9 +169,11 @@ def _turned(
         _regroup(given, variance, theta, own * scale**2, limits.pseudo)
         degrees = max(n - (p - np.sum(own * (penalty + added))), 0.0)  # the trace of covariance times gram
         scale = noise(n * spread(residual) ** 2, plain, degrees)
-        small = True
+        small, far = True, False
         for at in range(p):
-            small &= abs(step[at]) < limits.tolerance * scale * np.sqrt(max(own[at], 0.0))
+            error = scale * np.sqrt(max(own[at], 0.0))
+            small &= abs(step[at]) < limits.tolerance * error
+            far |= abs(step[at]) > FAR * error
         if small and (near or turn >= 2):
             break
         if turn == 1 and not near:
