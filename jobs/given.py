@@ -127,6 +127,8 @@ def _csv(file: Path) -> Given:
         if line is None:
             raise BadInput(f"{file}: {str(error).splitlines()[0]}") from None
         raise BadInput(f"{file}, line {line}: neither Parquet nor CSV: holds bytes that are no UTF-8") from None
+    if (line := _unclosed(file)) is not None:
+        raise BadInput(f"{file}, line {line}: a value begins with a quote that nothing closes")
     return Given(file, table, place, broken[0] if broken else None)
 
 
@@ -151,6 +153,26 @@ def _texts(file: Path, other: "Callable[[pa.csv.InvalidRow], str]") -> pa.Table:
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
         ),
     )
+
+
+def _unclosed(file: Path) -> int | None:
+    """Return the line where the last row of a CSV file begins if one of its values is quoted and does not end: that
+    would hold all rows that follow."""
+    with file.open("rb") as content:
+        if sum(part.count(b'"') for part in iter(lambda: content.read(1 << 20), b"")) % 2 == 0:
+            return None
+    with file.open(encoding="utf-8-sig", newline="") as content:
+        csv.field_size_limit(sys.maxsize)
+        lines, begun = csv.reader(content, strict=True), 1
+        while True:
+            try:
+                next(lines)
+            except StopIteration:
+                return None
+            except csv.Error as error:
+                if str(error) == "unexpected end of data":
+                    return begun
+            begun = lines.line_num + 1
 
 
 def _not_text(file: Path) -> int | None:

@@ -147,7 +147,10 @@ def _show(outcomes: "list[Outcome]", output: Format) -> None:
 def import_(
     context: typer.Context,
     kind: Annotated[str, typer.Argument(metavar="KIND", help="activations, profiles or nodes")],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON, JSON lines, YAML, CSV or Parquet")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="CSV or Parquet; activations also in JSON; nodes in JSON or YAML"),
+    ],
     cluster: Annotated[str, typer.Option("--cluster", help="the cluster that this history is of")],
     output: Output = Format.table,
 ) -> None:

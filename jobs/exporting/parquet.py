@@ -5,6 +5,8 @@ written aside; when all of it is there it is renamed into its place. A run that 
 or as it is now. Days that the store does not have any more stay where they are.
 """
 
+import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+import duckdb
 from duckdb import DuckDBPyConnection
 
 from featurestore.exported import TABLES, partition
@@ -104,9 +107,15 @@ def _day(
         target, options = aside / "data_0.parquet", ""
     else:
         target, options = aside, ", PARTITION_BY (node)"
-    con.execute(
-        f"COPY (FROM exported ORDER BY {order}) TO {_literal(target)} (FORMAT parquet, COMPRESSION zstd{options})"
-    )
+    try:
+        con.execute(
+            f"COPY (FROM exported ORDER BY {order}) TO {_literal(target)} (FORMAT parquet, COMPRESSION zstd{options})"
+        )
+    except duckdb.IOException as error:  # what is prepared may be what no disk holds: that is told as it is
+        number = re.search(r'"errno":"(\d+)"', str(error))
+        if number is None or str(directory) not in str(error):
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(directory)) from error
     con.execute("DROP TABLE exported")
     _put(directory, place, aside)
     return Written(directory / place, int(count))
@@ -123,8 +132,10 @@ def _alone(directory: Path) -> Iterator[None]:
                 if not place.exists():
                     old.rename(place)
         _clear(directory)
-        yield
-        _clear(directory)
+        try:
+            yield
+        finally:
+            _clear(directory)
 
 
 def _clear(directory: Path) -> None:

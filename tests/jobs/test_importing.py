@@ -165,6 +165,10 @@ def test_openwhisk_records_with_node_and_pod(bring, file, store, form):
         (HEAD + "a,f,0,5,-1,,\n", "line 2: init_ms '-1': is negative"),
         (HEAD + "a,f,0,5,,1.5,\n", "line 2: status_code '1.5'"),
         (HEAD + "a,f,1e20,1e20,,,\n", "line 2: start '1e20'"),
+        (
+            HEAD + 'a,f,0,5,,,n1\nb,f,0,5,,,"n1\nc,f,0,5,,,n2\n',
+            "line 3: a value begins with a quote that nothing closes",
+        ),
         (HEAD + "a,f,0,5\n", "line 2: 4 values where there are 7 columns"),
         ("", "empty"),
         ("activation_id,function,start,end,end\n", "line 1: a column stands twice"),
@@ -186,6 +190,11 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(bring, file, store, co
     assert str(bad) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert stored(store) == []
+
+
+def test_a_quote_within_a_value_is_a_part_of_it(bring, file, store):
+    assert bring("activations", file("a.csv", HEAD + 'a,ns/f"g,0,5,,,\n"b",ns/h,0,5,,,\n')).rows == 2
+    assert [each["function"] for each in stored(store)] == ['ns/f"g', "ns/h"]
 
 
 @pytest.mark.parametrize("form", ["array", "lines"])

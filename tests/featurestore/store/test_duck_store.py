@@ -1,7 +1,6 @@
 """The store's helper: who may open the file, what is refused in one line, and what a transaction leaves behind."""
 
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from structlog.testing import capture_logs
 from featurestore.store import duck, migrations
 from featurestore.store.duck import Store, staging
 from pipeline.errors import BadInput, Permanent, Temporary
+from tests.support.full import files_no_longer_than
 from tests.support.stores import select
 
 pytestmark = pytest.mark.usefixtures("made_anew")
@@ -187,17 +187,6 @@ def test_a_truncated_file_is_named(tmp_path: Path, left: float) -> None:
     with pytest.raises(BadInput) as caught:
         Store(path).read(lambda con: con.execute("SELECT sum(n) FROM big").fetchall())
     assert "database" in one_line(caught, path)
-
-
-@contextmanager
-def files_no_longer_than(size: int) -> Iterator[None]:
-    """What a full disk does to a file that grows, without one; Python ignores the signal that comes with it."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("rows", [20, 400_000])

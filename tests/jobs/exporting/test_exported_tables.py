@@ -20,6 +20,7 @@ from jobs.cli import main
 from jobs.exporting.parquet import export
 from pipeline.errors import BadInput
 from pipeline.records import Window
+from tests.support.full import files_no_longer_than
 from tests.support.history import BEGIN, fill, history
 
 CLUSTER = "edge/1 north"
@@ -190,6 +191,18 @@ def test_a_file_is_no_directory_to_export_to(store: Store, tmp_path: Path) -> No
     with pytest.raises(BadInput, match=r"/tables: a file, where a directory to export to is wanted"):
         export(store, tmp_path / "tables")
     assert (tmp_path / "tables").read_text("utf-8") == "kept"
+
+
+def test_a_full_disk_is_told_of_the_directory_and_costs_only_the_day_that_was_written(
+    store: Store, tmp_path: Path
+) -> None:
+    export(store, tmp_path)
+    kept = {each: contents(tmp_path / each) for each in TABLES}
+    with pytest.raises(BadInput) as caught, files_no_longer_than(512):
+        export(store, tmp_path)
+    assert str(caught.value) == f"{tmp_path}: File too large"
+    assert {each: contents(tmp_path / each) for each in TABLES} == kept
+    assert not [each.name for each in tmp_path.iterdir() if each.name not in TABLES]
 
 
 def test_a_cluster_that_is_not_known_is_refused_with_those_that_are(store: Store, tmp_path: Path) -> None:
