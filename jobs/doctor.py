@@ -19,7 +19,7 @@ from jobs.config import ClusterSettings, Settings
 from jobs.finding import Finding, Verdict, remedy
 from jobs.reaching import T, within
 from pipeline.collectors import nodes, placements, regions, usage_nodes, usage_pods, workflows
-from pipeline.errors import ColocationError, SourceError, Temporary
+from pipeline.errors import ColocationError, Damaged, SourceError, Temporary
 from pipeline.records import Batch, Window
 from rules.autoscaler import WARNING, recognised
 
@@ -90,34 +90,53 @@ def _guarded(cluster: str, source: str, check: Callable[[], Iterator[Finding]]) 
 
 def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
     """Look at the files; a replica has no history, and its snapshot from its writer."""
-    store, replica = Store(settings.store.path, settings.store.deadline), settings.replica.writer is not None
+    replica = settings.replica.writer is not None
+    if not replica:
+        try:
+            yield from _history(settings, now)
+        except ColocationError as error:
+            yield Finding("", "store", "file", "failed", str(error), _mend(error))
     renew = "see the writer below" if replica else "run colocate learn"
     try:
-        if replica:
-            pass
-        elif not settings.store.path.exists():
-            bring = "run colocate collect" if settings.clusters else "run colocate import, or configure a cluster"
-            yield Finding("", "store", "history", "warning", f"{store.path}: not there yet", bring)
-        else:
-            collected = {cluster.name for cluster in settings.clusters}
-            for row in store.read(queries.health).to_pylist():
-                late = row["watermark"] is not None and now - row["watermark"] > timedelta(hours=1)
-                late = late and row["cluster"] in collected
-                verdict: Verdict = "ok" if row["outcome"] == "ok" and not late else "warning"
-                said = _ran(row)
-                if row["watermark"] is not None:
-                    said += f", known up to {row['watermark']:%Y-%m-%d %H:%M} UTC"
-                yield Finding(row["cluster"], row["source"], "history", verdict, said, _again(row, verdict))
-        snapshot = settings.store.snapshot
-        if snapshot.exists():
-            age = now - published.load(snapshot).created
-            stale = age > settings.advice.stale_after
-            said = f"{snapshot}: {_long(age)} old"
-            yield Finding("", "store", "snapshot", "warning" if stale else "ok", said, renew if stale else "")
-        else:
-            yield Finding("", "store", "snapshot", "warning", f"{snapshot}: not there yet", renew)
+        yield from _snapshot(settings, now, renew)
     except ColocationError as error:
-        yield Finding("", "store", "file", "failed", str(error), "correct store.path, or wait for the other process")
+        yield Finding("", "store", "snapshot", "failed", str(error), renew)
+
+
+def _mend(error: ColocationError) -> str:
+    if isinstance(error, Temporary):
+        return "wait for the other process"
+    if isinstance(error, Damaged):
+        return "put a copy back in its place, or move it away: a new history begins then"
+    return "correct store.path, or see the message"
+
+
+def _history(settings: Settings, now: datetime) -> Iterator[Finding]:
+    store = Store(settings.store.path, settings.store.deadline)
+    if not store.path.exists():
+        bring = "run colocate collect" if settings.clusters else "run colocate import, or configure a cluster"
+        yield Finding("", "store", "history", "warning", f"{store.path}: not there yet", bring)
+        return
+    collected = {cluster.name for cluster in settings.clusters}
+    for row in store.read(queries.health).to_pylist():
+        late = row["watermark"] is not None and now - row["watermark"] > timedelta(hours=1)
+        late = late and row["cluster"] in collected
+        verdict: Verdict = "ok" if row["outcome"] == "ok" and not late else "warning"
+        said = _ran(row)
+        if row["watermark"] is not None:
+            said += f", known up to {row['watermark']:%Y-%m-%d %H:%M} UTC"
+        yield Finding(row["cluster"], row["source"], "history", verdict, said, _again(row, verdict))
+
+
+def _snapshot(settings: Settings, now: datetime, renew: str) -> Iterator[Finding]:
+    snapshot = settings.store.snapshot
+    if not snapshot.exists():
+        yield Finding("", "store", "snapshot", "warning", f"{snapshot}: not there yet", renew)
+        return
+    age = now - published.load(snapshot).created
+    stale = age > settings.advice.stale_after
+    said = f"{snapshot}: {_long(age)} old"
+    yield Finding("", "store", "snapshot", "warning" if stale else "ok", said, renew if stale else "")
 
 
 def _ran(row: Mapping[str, Any]) -> str:

@@ -17,6 +17,10 @@ class BadInput(ColocationError):
     """What a person gave is wrong: the message names the field and the file (exit code 2)."""
 
 
+class Damaged(BadInput):
+    """A file that this product wrote is broken."""
+
+
 class SourceError(ColocationError):
     """A source did not give what was asked.
 

@@ -20,7 +20,7 @@ import structlog
 from duckdb import DuckDBPyConnection
 
 from featurestore.store import migrations
-from pipeline.errors import BadInput, ColocationError, Permanent, Temporary
+from pipeline.errors import BadInput, ColocationError, Damaged, Permanent, Temporary
 
 T = TypeVar("T")
 
@@ -278,7 +278,7 @@ def _explained(path: Path, error: duckdb.IOException) -> ColocationError:
     if "not a valid DuckDB database" in text:
         return BadInput(f"{path}: not a DuckDB database")
     if "Could not read enough bytes" in text or "Corrupt" in text:
-        return BadInput(f"{path}: a damaged DuckDB database ({text})")
+        return Damaged(f"{path}: a damaged DuckDB database ({text})")
     if "Permission denied" in text or "Read-only file system" in text or "Cannot open file" in text:
         return BadInput(f"{path}: cannot be opened for writing ({text})")
     return Permanent("store", "io", f"{path}: {text}")

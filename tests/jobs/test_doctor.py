@@ -1,5 +1,6 @@
 """`colocate doctor`: each check on its own, whatever goes wrong in it."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -67,6 +68,19 @@ def test_a_history_that_is_none_is_told_once(tmp_path: Path, monkeypatch: pytest
     settings = Settings()
     settings.store.path.write_bytes(b"no database" * 1000)
     assert [each for each, told in _verdicts(settings).items() if told[0] == "failed"] == [("", "store", "file")]
+
+
+def test_each_damaged_file_is_told_with_what_mends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings()
+    Store(settings.store.path).write(lambda con: con.execute("CREATE TABLE big AS SELECT range FROM range(99999)"))
+    os.truncate(settings.store.path, 20_000)
+    settings.store.snapshot.write_bytes(b"no snapshot")
+    broken = [each for each in doctor.examine(settings, NOW) if each.verdict == "failed"]
+    assert [(each.check, each.fix) for each in broken if each.source == "store"] == [
+        ("file", "put a copy back in its place, or move it away: a new history begins then"),
+        ("snapshot", "run colocate learn"),
+    ]
 
 
 @pytest.mark.parametrize(
