@@ -67,7 +67,7 @@ def known(name: str, snapshot: Callable[[], Snapshot], configured: Collection[st
         return tables.answer(select(KNOWN[name], current, filters), current.version, query)
 
     async def handler(request: Request) -> Response:
-        return await run_in_threadpool(answer, dict(request.query_params))
+        return await run_in_threadpool(answer, words.single(request.query_params.multi_items()))
 
     return handler
 
@@ -103,7 +103,7 @@ def decisions(
         return tables.answer(table, current.version, query)
 
     async def handler(request: Request) -> Response:
-        return await run_in_threadpool(answer, dict(request.query_params))
+        return await run_in_threadpool(answer, words.single(request.query_params.multi_items()))
 
     return handler
 
@@ -125,7 +125,7 @@ def recommendations(recommend: Recommend) -> Handler:
             given = await body.read(request.receive)
         except body.TooLarge as error:
             return problem(413, str(error))
-        return await run_in_threadpool(answer, given, dict(request.query_params))
+        return await run_in_threadpool(answer, given, words.single(request.query_params.multi_items()))
 
     return handler
 

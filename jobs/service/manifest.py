@@ -14,6 +14,7 @@ from pipeline.errors import BadInput
 
 #: Query parameters that say beside a Pod what the other form says around it.
 PARAMETERS = ("cluster", "mode")
+_FIELDS = RecommendationRequest.__struct_fields__
 
 
 def parse(body: bytes, query: Mapping[str, str] | None = None) -> RecommendationRequest:
@@ -24,6 +25,9 @@ def parse(body: bytes, query: Mapping[str, str] | None = None) -> Recommendation
     if "pod" not in given or "kind" in given:
         request = _converted({"pod": given, **query}, "query")
     else:
+        for name in given:
+            if name not in _FIELDS:
+                raise BadInput(f"body: {name!r:.60}: no such field; there are {', '.join(_FIELDS)}")
         if given.get("mode") is not None:
             words.check({"mode": given["mode"]}, PARAMETERS)
         request = _converted({**query, **given}, "body")

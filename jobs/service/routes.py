@@ -17,7 +17,7 @@ from jobs.service.words import WORDS
 from rules.policy import Mode
 
 
-class RecommendationRequest(msgspec.Struct, frozen=True):
+class RecommendationRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A Pod, with the cluster to run it in and the mode to answer in."""
 
     pod: dict[str, Any]

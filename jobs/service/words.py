@@ -2,7 +2,7 @@
 table."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Literal, get_args
 
 from pipeline.errors import BadInput
@@ -40,6 +40,16 @@ def least(name: str, text: str) -> float:
         limits = f"of at least {lowest:g}" if math.isinf(highest) else f"from {lowest:g} to {highest:g}"
         raise BadInput(f"{name}: {text!r:.60} is not a number {limits}")
     return value
+
+
+def single(given: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the parameters of a query by their names; raises `BadInput` for one that stands twice."""
+    found: dict[str, str] = {}
+    for name, value in given:
+        if name in found:
+            raise BadInput(f"{name:.60}: stands twice")
+        found[name] = value
+    return found
 
 
 def check(given: Mapping[str, object], known: Collection[str], *others: str) -> None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from featurestore.snapshot import Snapshot
 from featurestore.store.tree import Missing, Taken
-from jobs.service import body, text
+from jobs.service import body, text, words
 from jobs.service.counts import TurnedDown
 from jobs.service.handlers import Handler
 from jobs.service.intents.operations import Placement
@@ -67,7 +67,8 @@ def _plain(do: Callable[[str, dict[str, str]], Any], name: str, status: int) -> 
 
 def _listing(intents: Intents, name: str, level: Level) -> Handler:
     async def handler(request: Request) -> Response:
-        wanted = next((request.query_params[each] for each in level.filter if each in request.query_params), None)
+        query = words.single(request.query_params.multi_items())
+        wanted = next((query[each] for each in level.filter if each in query), None)
         if wanted is None:
             return await _answered(lambda: intents.listed(name, request.path_params), 200)
         return await _answered(lambda: intents.get(name, {**request.path_params, level.parts[0]: wanted}), 200)

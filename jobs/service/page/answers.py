@@ -160,7 +160,7 @@ class _OfSnapshot:
 
 
 def _of_query(work: Callable[[Mapping[str, str]], Response]) -> Handler:
-    return _answered(work, lambda request: dict(request.query_params))
+    return _answered(work, lambda request: words.single(request.query_params.multi_items()))
 
 
 def _answered(work: Callable[[Any], Response], asked: Callable[[Request], Any]) -> Handler:

@@ -164,6 +164,33 @@ def test_a_word_that_can_match_nothing_is_a_problem_with_those_that_can(
     assert (answer.status_code, answer.json().get("detail")) == (400, said)
 
 
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("v1/functions?limit=1&limit=2", "limit"),
+        ("v1/interference?status=observed&status=unknown", "status"),
+        ("v1/interference?limit=1&offset=0&limit=1", "limit"),
+        ("v1/nodes?format=csv&format=csv", "format"),
+        ("v1/regions?offset=1&offset=2", "offset"),
+        ("v1/decisions?mode=prefer&mode=observe", "mode"),
+        ("v1/loads?search=a&search=b", "search"),
+        ("v1/heat-map?size=1&size=2", "size"),
+        ("v1/evidence?victim=a&aggressor=b&victim=c", "victim"),
+        ("v2/projects/p/composite-apps/a/1/deployment-intent-groups/g/hpa-intents?intent=a&intent=b", "intent"),
+    ],
+)
+def test_a_parameter_that_stands_twice_is_a_problem_that_names_it(
+    client: httpx.Client, path: str, named: str
+) -> None:
+    answer = client.get(f"/{path}")
+    assert (answer.status_code, answer.json().get("detail")) == (400, f"{named}: stands twice")
+
+
+def test_a_parameter_beside_a_pod_stands_once(client: httpx.Client) -> None:
+    answer = client.post("/v1/recommendations?mode=prefer&mode=require", json={"kind": "Pod", "spec": {}})
+    assert (answer.status_code, answer.json().get("detail")) == (400, "mode: stands twice")
+
+
 def test_a_cluster_that_is_configured_and_not_learned_yet_has_no_rows(client: httpx.Client) -> None:
     for name in ("functions", "interference", "nodes", "regions", "decisions"):
         assert client.get(f"/v1/{name}?cluster=c0").json()["total"] == 0

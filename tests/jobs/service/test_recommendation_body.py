@@ -23,6 +23,11 @@ def test_a_bare_pod_in_json_and_in_yaml_is_the_same(client: httpx.Client) -> Non
     assert client.post("/v1/recommendations", content=YAML_POD).json() == expected
 
 
+def test_a_bare_pod_may_have_any_fields(client: httpx.Client) -> None:
+    pod = {**POD, "pod": {}, "Mode": "require"}
+    assert client.post("/v1/recommendations", json=pod).json() == {"pod": pod, "cluster": None, "mode": None}
+
+
 def test_cluster_and_mode_can_be_given(client: httpx.Client) -> None:
     given = {"pod": POD, "cluster": "c2", "mode": "require"}
     assert client.post("/v1/recommendations", json=given).json() == given
@@ -67,6 +72,8 @@ def test_times_in_yaml_stay_text(client: httpx.Client) -> None:
         (b'{"pod": {"kind": "' + b"x" * 9000 + b'", "spec": {}}}', f"kind '{'x' * 60}': not"),
         (b'{"pod": 1}', "pod"),
         (b'{"pod": {}, "mode": "shout"}', "mode: 'shout' is not one of observe, prefer, require"),
+        (b'{"pod": {"spec": {}}, "Mode": "require"}', "body: 'Mode': no such field; there are pod, cluster, mode"),
+        (b'{"pod": {"spec": {}}, "clusters": "c"}', "body: 'clusters': no such field; there are pod, cluster, mode"),
         (b'{"pod": {}, "mode": 7}', "mode: 7 is not one of"),
         (b"!!python/object/apply:os.system [id]", "neither JSON nor YAML"),
         (b"[" * 50_000, "neither JSON nor YAML"),
