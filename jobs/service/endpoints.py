@@ -21,11 +21,28 @@ _LIMITS = f"""
 A body has at most {body.LIMIT >> 20} MB ({body.LIMIT:,} bytes), one in YAML at most {LONGEST_YAML >> 20} MB
 ({LONGEST_YAML:,} bytes) and no aliases.
 """
+#: Each is a line of a shell, for the service as `colocate serve` starts it without TLS and tokens.
+EXAMPLES = (
+    ("Where the pod of a file should run", "curl --data-binary @pod.yaml '{}/v1/recommendations?mode=require'"),
+    (
+        "Pairs that surely disturb each other, the strongest first",
+        "curl '{}/v1/interference?status=observed&min_slowdown=0.1&min_probability=0.9&limit=20'",
+    ),
+    ("What disturbs one function, as CSV", "curl '{}/v1/interference?victim=guest/resize&format=csv'"),
+    ("Why that is said of one pair", "curl '{}/v1/evidence?victim=guest/resize&aggressor=guest/train'"),
+)
+_AT = "http://localhost:8080"
 
 
 def markdown() -> str:
     """Return the whole page."""
-    return "".join([_HEAD, _LIMITS, *(part for route in ROUTES for part in _told(route))])
+    return "".join([_HEAD, _LIMITS, *_examples(), *(part for route in ROUTES for part in _told(route))])
+
+
+def _examples() -> Iterator[str]:
+    yield '\n## Examples\n\nWhere a token is configured, with `-H "Authorization: Bearer $TOKEN"`.\n'
+    yield from (f"\n{what}:\n\n    {line.format(_AT)}\n" for what, line in EXAMPLES)
+    yield "\n## Paths\n"
 
 
 def _told(route: Operation) -> Iterator[str]:

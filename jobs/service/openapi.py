@@ -1,16 +1,32 @@
 """The OpenAPI document, made from the table of routes and the types that are decoded and encoded."""
 
+import math
 import re
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from jobs.service.operation import Operation
 from jobs.service.problems import MEDIA_TYPE, Problem
+from jobs.service.tables import FORMATS
+from jobs.service.words import LEAST, WORDS
 
+#: Parameters that `jobs.service.tables.count` reads.
+_COUNTS: Final = frozenset({"limit", "offset", "size"})
 _VARYING = re.compile(r"\{(\w+)\}")
+
+
+def _schema(parameter: str) -> dict[str, Any]:
+    """Return the schema of a query parameter, which is of one kind wherever it stands."""
+    if parameter in _COUNTS:
+        return {"type": "integer", "minimum": 0}
+    if parameter in LEAST:
+        lowest, highest = LEAST[parameter]
+        return {"type": "number", "minimum": lowest} | ({} if math.isinf(highest) else {"maximum": highest})
+    words = FORMATS if parameter == "format" else WORDS.get(parameter)
+    return {"type": "string"} if words is None else {"type": "string", "enum": words}
 
 
 def document(routes: Iterable[Operation], version: str) -> dict[str, Any]:
@@ -38,11 +54,17 @@ def document(routes: Iterable[Operation], version: str) -> dict[str, Any]:
         if "format" in route.parameters:
             operation["responses"]["200"]["content"]["text/csv"] = {"schema": {"type": "string"}}
         parameters = [
-            *({"name": name, "in": "path", "required": True} for name in _VARYING.findall(route.path)),
-            *({"name": name, "in": "query", "description": text} for name, text in route.parameters.items()),
+            *(
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+                for name in _VARYING.findall(route.path)
+            ),
+            *(
+                {"name": name, "in": "query", "description": text, "schema": _schema(name)}
+                for name, text in route.parameters.items()
+            ),
         ]
         if parameters:
-            operation["parameters"] = [{**each, "schema": {"type": "string"}} for each in parameters]
+            operation["parameters"] = parameters
         if route.bodies:
             bodies = [found[repr(each)] for each in route.bodies]
             schema = bodies[0] if len(bodies) == 1 else {"anyOf": bodies}

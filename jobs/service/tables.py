@@ -15,6 +15,8 @@ from pipeline.errors import BadInput
 #: Rows of one answer where the caller names no limit, and at most.
 DEFAULT_LIMIT, MOST = 1000, 100_000
 
+FORMATS = ("json", "csv")
+
 #: Query parameters of every table.
 PAGING = ("format", "limit", "offset")
 
@@ -30,7 +32,7 @@ class Page(msgspec.Struct, frozen=True):
 def paging(query: Mapping[str, str]) -> tuple[str, int, int]:
     """Read format, limit and offset; raises `BadInput` naming the parameter."""
     form = query.get("format", "json")
-    if form not in ("json", "csv"):
+    if form not in FORMATS:
         raise BadInput(f"format: {form!r} is neither json nor csv")
     return form, count(query, "limit", DEFAULT_LIMIT, MOST), count(query, "offset", 0, None)
 

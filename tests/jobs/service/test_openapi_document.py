@@ -1,8 +1,13 @@
 """The OpenAPI document: lists what is served, and nothing else."""
 
+import shlex
+from urllib.parse import parse_qs, urlsplit
+
 import httpx
+import pytest
 from starlette.routing import Route
 
+from jobs.service import endpoints
 from jobs.service.app import create_app
 from jobs.service.routes import ROUTES
 from tests.support.service import Fakes, running
@@ -55,3 +60,34 @@ def test_errors_are_problem_documents_and_health_needs_no_token() -> None:
     health = paths["/healthz"]["get"]
     assert isinstance(health, dict)
     assert health["security"] == []
+
+
+def test_parameters_have_the_type_that_is_read_and_the_words_that_are_taken() -> None:
+    paths: dict[str, dict[str, dict[str, list[dict[str, object]]]]] = _document()["paths"]  # type: ignore[assignment]
+    found = {
+        (path, each["name"]): each["schema"]
+        for path in ("/v1/interference", "/v1/decisions", "/v1/functions", "/v1/heat-map")
+        for each in paths[path]["get"]["parameters"]
+    }
+    assert found["/v1/interference", "victim"] == {"type": "string"}
+    for place in (("/v1/interference", "limit"), ("/v1/decisions", "offset"), ("/v1/heat-map", "size")):
+        assert found[place] == {"type": "integer", "minimum": 0}
+    assert found["/v1/interference", "min_slowdown"] == {"type": "number", "minimum": -1}
+    assert found["/v1/interference", "min_probability"] == {"type": "number", "minimum": 0, "maximum": 1}
+    for (path, name), words in {
+        ("/v1/interference", "status"): ["observed", "predicted", "unknown", "shared_cause"],
+        ("/v1/interference", "format"): ["json", "csv"],
+        ("/v1/functions", "dominant"): ["cpu", "memory", "network", "disk", "mixed"],
+        ("/v1/decisions", "mode"): ["observe", "prefer", "require"],
+    }.items():
+        assert found[path, name] == {"type": "string", "enum": words}
+
+
+@pytest.mark.parametrize("example", [line for _, line in endpoints.EXAMPLES])
+def test_an_example_calls_a_path_with_parameters_that_it_has(example: str) -> None:
+    words = shlex.split(example)
+    url = urlsplit(words[-1])
+    method = "POST" if "--data-binary" in words else "GET"
+    [route] = [each for each in ROUTES if (each.method, each.path) == (method, url.path.removeprefix("{}"))]
+    assert set(parse_qs(url.query, strict_parsing=True)) <= set(route.parameters)
+    assert f"    {example.format('http://localhost:8080')}\n" in endpoints.markdown()
