@@ -145,12 +145,20 @@ def advance(
     return moved
 
 
-def moment(option: str, given: str | None) -> datetime | None:
-    """Read the RFC 3339 time that *option* was *given*, UTC where it names no zone; raises `BadInput`."""
+def moment(option: str, given: str | None, *, day: bool = False) -> datetime | None:
+    """Read the RFC 3339 time that *option* was *given*; with *day* a date alone is where it begins in UTC.
+
+    Raises `BadInput`, also for a time without a zone.
+    """
     if given is None:
         return None
     try:
         at = datetime.fromisoformat(given)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        if at.tzinfo is not None:
+            return at.astimezone(UTC)
+        if day and at.date().isoformat() == given:
+            return at.replace(tzinfo=UTC)
+        lacking = " with a time zone"
     except (ValueError, OverflowError):  # the year 0 or 10000 in UTC
-        raise BadInput(f"{option}: {given!r} is no RFC 3339 time, such as 2026-05-01T12:00:00Z") from None
+        lacking = ""
+    raise BadInput(f"{option}: {given!r} is no RFC 3339 time{lacking}, such as 2026-05-01T12:00:00Z")

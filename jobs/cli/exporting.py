@@ -37,8 +37,12 @@ def openmetrics(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", parser=_directory, help="where the files go; made where it is not there")
     ],
-    since: Annotated[str | None, typer.Option("--since", help="RFC 3339; from its day on; default: all")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="RFC 3339; default: where the history ends")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="RFC 3339 or a day; from its day on; default: all")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="RFC 3339, or a day: its begin; default: where the history ends")
+    ] = None,
     step: Annotated[
         int, typer.Option("--step", min=1, max=_LONGEST, help="seconds between samples of what lasts")
     ] = 120,
@@ -51,6 +55,9 @@ def openmetrics(
     from featurestore.store.duck import Store
     from jobs.exporting.history import Written, export
 
+    begin, end = moment("--since", since, day=True), moment("--until", until, day=True)
+    if begin is not None and end is not None and begin > end:
+        raise BadInput(f"--since: {since} is later than --until {until}")
     held = settings(context)
     with progress_bar() as bar:
         task = bar.add_task("exporting days", total=None)
@@ -64,8 +71,8 @@ def openmetrics(
             directory,
             most=held.serve.metrics_pairs,
             step=timedelta(seconds=step),
-            since=moment("--since", since),
-            until=moment("--until", until),
+            since=begin,
+            until=end,
             told=told,
             progress=lambda done, of: bar.update(task, completed=done, total=of),
         )
@@ -81,7 +88,8 @@ def parquet(
     ],
     cluster: Annotated[list[str] | None, typer.Option("--cluster", help="only this cluster; may be repeated")] = None,
     since: Annotated[
-        str | None, typer.Option("--since", help="RFC 3339; activations and usage from its day on; default: all")
+        str | None,
+        typer.Option("--since", help="RFC 3339 or a day; activations and usage from its day on; default: all"),
     ] = None,
     output: Output = Format.table,
 ) -> None:
@@ -105,7 +113,7 @@ def parquet(
             Store(held.store.path, held.store.deadline),
             directory,
             clusters=cluster or (),
-            since=moment("--since", since),
+            since=moment("--since", since, day=True),
             told=told,
         )
     found = ({"file": str(each.path), "rows": each.rows} for each in written)

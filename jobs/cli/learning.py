@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from jobs.learn import Outcome
 
 
+#: All cores of this machine, without a Spark cluster.
+_MASTER = "local[*]"
+
+
 class Engine(StrEnum):
     """Where a fit is computed."""
 
@@ -51,7 +55,9 @@ def learn(
         bool, typer.Option("--refold", help="fold the stored days again beside the state, and learn nothing")
     ] = False,
     engine: Annotated[Engine, typer.Option("--engine", help="where the fit is computed")] = Engine.local,
-    master: Annotated[str, typer.Option("--master", metavar="URL", help="of Spark")] = "local[*]",
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help=f"of Spark; default: {_MASTER}")
+    ] = None,
     tables: Annotated[
         str | None, typer.Option("--from", metavar="DIR", help="exported tables, a path or URL that Spark reads")
     ] = None,
@@ -80,8 +86,8 @@ def learn(
             raise BadInput("--engine spark: name the tables with --from (colocate export parquet)")
         if urlsplit(tables).password is not None:
             raise BadInput("--from: a URL with a password in it; Spark's configuration is the place for credentials")
-    elif tables is not None:
-        raise BadInput("--from: only with --engine spark")
+    elif given := [name for name, value in (("--from", tables), ("--master", master)) if value is not None]:
+        raise BadInput(f"{given[0]}: only with --engine spark")
     held = settings(context)
     tracing.check(held.trace)
     store = Store(held.store.path, held.store.deadline)
@@ -103,7 +109,7 @@ def learn(
         for name in cluster or known:
             if tables is not None:
                 steps = advance(bar, f"learning {name}", "steps")
-                outcomes.append(_on_spark(held, store, name, master, tables, steps))
+                outcomes.append(_on_spark(held, store, name, master or _MASTER, tables, steps))
                 continue
             progress = advance(bar, f"learning {name}", "functions")
             outcomes.append(learner.run(held, name, now=utc_now, full=full, store=store, progress=progress))

@@ -83,6 +83,8 @@ def test_csv_and_a_window_of_ones_own(home: Path, capsys: pytest.CaptureFixture[
         (("--policy", "oracle"), "--policy: 'oracle' needs the true slowdowns (--truth FILE)"),
         (("--since", "yesterday"), "--since: 'yesterday' is no RFC 3339 time"),
         (("--since", "0001-01-01T00:00:00+01:00"), "--since: '0001-01-01T00:00:00+01:00' is no RFC 3339 time"),
+        (("--since", "2026-01-01"), "--since: '2026-01-01' is no RFC 3339 time with a time zone, such as"),
+        (("--until", "2026-01-05T00:00:00"), "--until: '2026-01-05T00:00:00' is no RFC 3339 time with a time zone"),
         (("--split", "2027-01-01T00:00:00Z"), "--split: 2027-01-01 00:00 UTC is not within the window"),
         (("--cluster", "other"), "--cluster: no cluster 'other'; name one of hand"),
         (("--truth", "runs.csv"), "no column victim"),

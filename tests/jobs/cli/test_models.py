@@ -132,6 +132,7 @@ def test_numbers_are_never_used_again(store):
         (["--full", "--list"], "--list: not together with"),
         (["--engine", "spark"], "--engine spark: name the tables with --from"),
         (["--from", "tables"], "--from: only with --engine spark"),
+        (["--master", "local[*]"], "--master: only with --engine spark"),
         (["--engine", "spark", "--from", "tables", "--list"], "--list: not with --engine spark"),
         (["--engine", "spark", "--from", "s3a://key:secret@b/t"], "--from: a URL with a password in it"),
         (["--list", "--cluster", "c9"], "cluster 'c9': neither configured nor imported"),

@@ -169,6 +169,32 @@ def test_where_nothing_is_asked_for_no_day_is_looked_at(
     assert set(days) == {0}
 
 
+@pytest.mark.parametrize(
+    ("since", "until", "said"),
+    [
+        ("2026-03-02", "2026-03-01T23:00:00Z", "--since: 2026-03-02 is later than --until 2026-03-01T23:00:00Z"),
+        ("2026-03-01T12:00:00Z", "2026-03-01T11:00:00Z", "is later than --until 2026-03-01T11:00:00Z"),
+        ("2026-03-01T12:00:00", "2026-03-02", "--since: '2026-03-01T12:00:00' is no RFC 3339 time with a time zone"),
+    ],
+)
+def test_a_window_that_is_none_is_refused(
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    since: str,
+    until: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv("COLOCATE_STORE__PATH", str(store.path))
+    into = tmp_path / "out"
+    assert main(["export", "openmetrics", str(into), "--since", since, "--until", until]) == 2
+    assert said in capsys.readouterr().err
+    assert not into.exists()
+    assert main(["export", "openmetrics", str(into), "--since", "2026-03-01", "--until", "2026-03-02"]) == 0
+    assert [each.name for each in into.glob("*.openmetrics")] == ["2026-03-01.openmetrics"]
+
+
 def test_days_of_which_nothing_is_known_are_passed_over(tmp_path: Path) -> None:
     """A run dated year 1 lies some 739,000 days before the others: three days have something to tell."""
     store = Store(tmp_path / "s.duckdb")
