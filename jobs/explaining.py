@@ -17,6 +17,7 @@ from featurestore.interference.together import together
 from featurestore.snapshot import Snapshot
 from featurestore.store import models, regions, use
 from featurestore.store.duck import Store
+from jobs import names
 from jobs.config import Settings
 from jobs.service.known import KNOWN, select
 from pipeline.errors import BadInput
@@ -28,9 +29,6 @@ _UNKNOWN: Mapping[str, Any] = {
     "activations": 0,
     **dict.fromkeys(("slowdown", "low", "high", "probability", "window_start", "window_end")),
 }
-
-
-_LISTED_BY: Mapping[str, str] = {"function": "colocate functions", "region": "colocate regions list"}
 
 
 def explain(
@@ -65,21 +63,13 @@ def explain(
 
 
 def _clusters(snapshot: Snapshot, victim: str, aggressor: str, cluster: str | None) -> list[str]:
-    known: dict[str, set[str]] = {}
-    for row in snapshot["functions"].select(["cluster", "function"]).to_pylist():
-        known.setdefault(row["cluster"], set()).add(row["function"])
     if aggressor.startswith(regions.PREFIX):
         raise BadInput(f"{aggressor!r}: a consistent region is a victim alone, never an aggressor")
-    for row in snapshot["regions"].select(["cluster", "namespace", "stream_job", "region"]).to_pylist():
-        known.setdefault(row["cluster"], set()).add(regions.name(row["namespace"], row["stream_job"], row["region"]))
+    known = names.known(snapshot)
     chosen = sorted(known) if cluster is None else [cluster]
     both = [name for name in chosen if {victim, aggressor} <= known.get(name, set())]
     if not both:
-        lacking = [each for each in (victim, aggressor) if not any(each in known.get(name, ()) for name in chosen)]
-        where = "" if cluster is None else f" of cluster {cluster}"
-        if lacking:
-            kind = "region" if lacking[0].startswith(regions.PREFIX) else "function"
-            raise BadInput(f"{kind} {lacking[0]!r}: no such {kind}{where} ({_LISTED_BY[kind]} lists them)")
+        names.there((victim, aggressor), known, cluster)
         raise BadInput(f"{victim!r} and {aggressor!r} are not of one cluster")
     return both
 

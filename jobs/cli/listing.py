@@ -1,6 +1,6 @@
 """``colocate interference``, ``functions``, ``nodes``, ``decisions``: what is known, as a table or for programs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from featurestore.snapshot import Snapshot
+
+#: Columns of pairs that the table of a terminal has no room for.
+_ASIDE = ("effective_overlaps", "activations", "window_start", "window_end")
 
 Limit = Annotated[int, typer.Option("--limit", min=1, help="rows at most")]
 
@@ -38,6 +41,7 @@ def interference(
     ] = None,
     cluster: Cluster = None,
     limit: Limit = 100_000,
+    wide: Annotated[bool, typer.Option("--wide", help="in a table how much was seen, and when, as well")] = False,
     output: Output = Format.table,
 ) -> None:
     """Which function is slowed down by which, the strongest first: .25 = 25 % longer beside one always running.
@@ -53,7 +57,11 @@ def interference(
         _explain(context, victim, aggressor, cluster, node_type, output)
         return
     given = {"victim": victim, "aggressor": aggressor, **told, "node_type": node_type, "cluster": cluster}
-    _show(context, "interference", given, limit, output)
+    aside = _ASIDE if output is Format.table and not wide else ()
+    _show(
+        context, "interference", given, limit, output,
+        named=(victim, aggressor), told=lambda found, known: found.drop_columns(list(aside)),
+    )  # fmt: skip
 
 
 def _explain(
@@ -87,7 +95,7 @@ def functions(
         return found.add_column(found.num_columns - 1, "declared_otherwise", differ)  # the cluster stays the last
 
     given = {"function": function, "dominant": dominant, "node_type": node_type, "cluster": cluster}
-    _show(context, "functions", given, limit, output, wide=wide, told=told)
+    _show(context, "functions", given, limit, output, named=(function,), wide=wide, told=told)
 
 
 def nodes(
@@ -133,9 +141,11 @@ def _show(
     limit: int,
     output: Format,
     *,
+    named: Sequence[str | None] = (),
     wide: bool = False,
     told: "Callable[[pa.Table, Snapshot], pa.Table]" = lambda found, known: found,
 ) -> None:
+    from jobs import names
     from jobs.service.known import KNOWN, select
 
     held = settings(context)
@@ -144,6 +154,8 @@ def _show(
         there(cluster, held, known)
     chosen = {key: value for key, value in given.items() if value is not None}
     found = select(KNOWN[name], known, chosen, wide=wide)
+    if not len(found):
+        names.there([each for each in named if each is not None], names.known(known), cluster)
     if len(found) > limit:
         warn(f"{limit:,} of {len(found):,} rows are shown; --limit {len(found)} shows all")
     found = found.slice(0, limit)

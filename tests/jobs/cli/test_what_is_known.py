@@ -6,6 +6,8 @@ import io
 import itertools
 import json
 import math
+import re
+import sys
 from bisect import bisect
 from collections import Counter
 
@@ -172,10 +174,27 @@ def test_a_pair_without_evidence_is_unknown_and_says_what_it_takes(config, capsy
     assert f"about {math.ceil(30 - little['effective_overlaps'])} more effective overlaps" in text
 
 
-def test_a_function_that_nobody_knows_is_named(config, capsys):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["interference", "guest/f0", "guest/f99"],
+        ["interference", "guest/f99"],
+        ["interference", "guest/f0", "guest/f99", "-o", "csv"],
+        ["functions", "guest/f99"],
+    ],
+)
+def test_a_function_that_nobody_knows_is_named(config, capsys, arguments):
     file, _ = config
-    assert main(["--config", str(file), "interference", "guest/f0", "guest/f99"]) == 2
-    assert "function 'guest/f99': no such function" in capsys.readouterr().err
+    told = "function 'guest/f99': no such function"
+    assert main(["--config", str(file), *arguments]) == 2
+    assert capsys.readouterr() == ("", f"colocate: {told} (colocate functions lists them)\n")
+    assert main(["--config", str(file), *arguments, "--cluster", "c1"]) == 2
+    assert capsys.readouterr().err == f"colocate: {told} of cluster c1 (colocate functions lists them)\n"
+
+
+def test_a_function_that_is_known_may_have_no_rows(config, capsys):
+    file, _ = config
+    assert said(capsys, file, "interference", "guest/f0", "--status", "shared_cause", "-o", "json") == "[]\n"
 
 
 COLUMNS = [
@@ -196,6 +215,25 @@ def test_pairs_as_csv_have_the_agreed_columns_the_strongest_first(config, capsys
     assert list(csv.DictReader(io.StringIO(one))) == [
         row for row in rows if (row["victim"], row["aggressor"]) == ("guest/f0", "guest/f1")
     ]
+
+
+@pytest.mark.parametrize("options", [[], ["guest/f0"], ["--limit", "1"]])
+def test_the_table_of_pairs_fits_a_terminal_and_wide_has_every_column(config, capsys, monkeypatch, options):
+    file, _ = config
+    assert heads(said(capsys, file, "interference", *options)) == [
+        "victim", "aggressor", "status", "slowdown", "low", "high", "probability", "cluster",
+    ]  # fmt: skip
+    wide = heads(said(capsys, file, "interference", *options, "--wide"))
+    assert wide == [name for name in COLUMNS if name != "node_type"]  # an empty column is left out
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", said(capsys, file, "interference", *options)).splitlines()
+    assert max(map(len, shown)) <= 80
+    assert any(re.match(r"│ guest/f\d+ +│ ", line) for line in shown)  # rows, and no block for each of them
+
+
+def heads(table):
+    return re.findall(r"\w+", next(line for line in table.splitlines() if "┃" in line))
 
 
 @pytest.mark.parametrize(
