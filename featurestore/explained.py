@@ -20,7 +20,8 @@ class Facts:
 
     *pair* is the told row, *reverse* that of the other direction. *seen* are rows of `interference.together` with
     their *node_type*; *node_types* and *nodes* (their number) those of the cluster. *details* says whether the
-    store holds those of the model.
+    store holds those of the model; *unplaced* of how many activations of the cluster the node is not certain, and how
+    many there are.
     """
 
     pair: Row
@@ -37,6 +38,7 @@ class Facts:
     node_types: Sequence[str] = ()
     nodes: int = 0
     least_runs: int = 20
+    unplaced: tuple[int, int] = (0, 0)
     details: bool = True
 
 
@@ -172,8 +174,18 @@ def _not_fitted(facts: Facts) -> Iterator[str]:
     runs = facts.fit.get("runs") or 0
     if runs < facts.least_runs:
         yield f"{victim} has {runs} runs that count; {facts.least_runs - runs} more are needed for an estimate"
+        yield from nowhere(*facts.unplaced)
     else:
         yield f"nothing can be estimated for {victim}: {reason}"
+
+
+def nowhere(without: int, of: int) -> Iterator[str]:
+    """Yield what would tell the node of activations *without* a certain one, where these are most *of* all."""
+    if 2 * without > of:
+        yield (
+            f"{without:,} of {of:,} activations have no certain node: placements of their pods"
+            " ([clusters.kubernetes], colocate collect), or a node in imported records, would tell it"
+        )
 
 
 def _places(facts: Facts) -> Iterator[str]:

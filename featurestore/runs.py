@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore import node_kernels
-from featurestore.attribution.attribute import CERTAIN, METHODS
+from featurestore.attribution.methods import CERTAIN, METHODS
 from featurestore.columnar import codes, distinct, flags, floats, integers, micros, numbered
 from featurestore.exposure.kernels import Codes, Floats, Ints
 from featurestore.exposure.sweep import OPEN, group

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
+from featurestore.attribution.methods import unplaced
+from featurestore.explained import nowhere
 from featurestore.store import published, queries, windows
 from featurestore.store.duck import Store
 from jobs import clocks, misplaced, peers, permissions, scraped, wire
@@ -133,10 +135,15 @@ def _snapshot(settings: Settings, now: datetime, renew: str) -> Iterator[Finding
     if not snapshot.exists():
         yield Finding("", "store", "snapshot", "warning", f"{snapshot}: not there yet", renew)
         return
-    age = now - published.load(snapshot).created
+    known = published.load(snapshot)
+    age = now - known.created
     stale = age > settings.advice.stale_after
     said = f"{snapshot}: {_long(age)} old"
     yield Finding("", "store", "snapshot", "warning" if stale else "ok", said, renew if stale else "")
+    for cluster, counts in known.attribution.items():
+        for without in nowhere(*unplaced(counts)):
+            said, _, fix = without.partition(": ")
+            yield Finding(cluster, "learn", "attribution", "warning", said, fix)
 
 
 def _ran(row: Mapping[str, Any]) -> str:

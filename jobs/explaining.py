@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
+from featurestore.attribution.methods import unplaced
 from featurestore.columnar import codes, distinct, micros
 from featurestore.explained import Facts, explanation
 from featurestore.interference.evidence import Options
@@ -111,6 +112,7 @@ def _facts(
         least_runs=Options().min_rows,
         node_types=sorted({kind for kind in kinds.values() if kind}),
         nodes=len(kinds),
+        unplaced=unplaced(snapshot.attribution.get(cluster, {})),
         **facts,
     )
 

@@ -95,8 +95,11 @@ def read(file: Path, needed: tuple[str, ...]) -> Given:
         given = _parquet(file) if magic == b"PAR1" else _csv(file)
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}") from None
+    names = given.table.column_names
     for name in needed:
-        if name not in given.table.column_names:
+        if name not in names and len(names) == 1 and magic != b"PAR1":
+            raise BadInput(f"{file}: neither JSON nor a table: begins with {names[0][:60]!r}")
+        if name not in names:
             raise BadInput(f"{file}: no column {name}; needed are {', '.join(needed)}")
     return given
 

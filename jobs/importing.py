@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 
 from featurestore.store import openwhisk
 from featurestore.store.duck import Store, staging
-from featurestore.store.ingest import ingest
+from featurestore.store.ingest import FILES, ingest
 from jobs import documents, tabular
 from jobs.config import Settings
+from jobs.config.sources import CLUSTER_NAME
 from pipeline.collectors import nodes
 from pipeline.collectors.objects import table
 from pipeline.columns import NODES
@@ -77,6 +78,8 @@ def run(
         raise BadInput(f"import {kind!r}: not one of {', '.join(KINDS)}")
     if not cluster:
         raise BadInput("--cluster: missing; imported history belongs to a cluster")
+    if not re.match(CLUSTER_NAME, cluster):
+        raise BadInput(f"--cluster {cluster[:60]!r}: a name holds no control characters")
     if not files:
         raise BadInput(f"import {kind}: no file given")
     for file in files:
@@ -88,7 +91,7 @@ def run(
     parsed = KINDS[kind](files, at, lambda _: progress(next(done), steps))
     held = store or Store(settings.store.path, settings.store.deadline)
     written = [
-        ingest(held, cluster, batch, collected=at, overlap=settings.schedule.overlap, source="import")
+        ingest(held, cluster, batch, collected=at, overlap=settings.schedule.overlap, source=FILES)
         for batch in parsed.batches
     ]
     progress(steps, steps)
@@ -107,8 +110,16 @@ def run(
         sum(each.refused for each in written) + len(own),
         (own + told)[:5],
         parsed.ignored,
-        parsed.notes,
+        (*parsed.notes, *_contradictions(sum(each.differ for each in written))),
     )
+
+
+def _contradictions(count: int) -> Iterator[str]:
+    if count:
+        yield (
+            f"{count:,} activations are known with another start, end, function, status or node, and stay as they are"
+            " (colocate forget removes a cluster's history)"
+        )
 
 
 def _refused(batch: Batch) -> tuple[Refusal, ...]:
@@ -121,21 +132,34 @@ def _activations(files: Sequence[Path], at: datetime, done: Callable[[Path], Non
     records, read, notes = list[Path](), list[tuple[pa.Table, tuple[str, ...]]](), list[str]()
     for file in files:
         if _holds_json(file):
-            _check_records(file)
+            last = _check_records(file)
             records.append(file)
         else:
             read.append(tabular.activations(file))
-            last = pc.max(read[-1][0]["start"].cast(pa.int64())).as_py()
-            if last is not None and last < _LONG_AGO:
-                when = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=last)
-                notes.append(
-                    f"{file}: its last run began at {when:%Y-%m-%dT%H:%M:%SZ}; numbers count milliseconds since 1970"
-                )
+            rows = read[-1][0]
+            last = pc.max(rows["start"].cast(pa.int64())).as_py()
+            notes += [f"{file}: {note}" for note in _unbelieved(rows)]
+        if last is not None and last < _LONG_AGO:
+            when = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=last)
+            notes.append(
+                f"{file}: its last run began at {when:%Y-%m-%dT%H:%M:%SZ}; numbers count milliseconds since 1970"
+            )
         done(file)
     batches = [Batch("activations", files=tuple(records))] if records else []
     if read:
         batches.append(Batch("activations", rows=pa.concat_tables([rows for rows, _ in read])))
     return _Parsed(tuple(batches), _ignored(read), tuple(notes))
+
+
+def _unbelieved(rows: pa.Table) -> Iterator[str]:
+    """Say how many ends the store will not believe (`featurestore.store.openwhisk`)."""
+    took = pc.subtract(rows["end"].cast(pa.int64()), rows["start"].cast(pa.int64()))
+    late = pc.greater(took, pc.add(pc.multiply(rows["timeout_ms"], 2_000), 60_000_000))
+    if count := pc.sum(pc.and_(pc.fill_null(late, False), pc.invert(rows["composite"]))).as_py():
+        yield (
+            f"{count:,} runs took a minute more than twice their timeout_ms, at which they are ended: they are kept"
+            " without an end"
+        )
 
 
 def _profiles(files: Sequence[Path], at: datetime, done: Callable[[Path], None]) -> _Parsed:
@@ -154,19 +178,18 @@ def _nodes(files: Sequence[Path], at: datetime, done: Callable[[Path], None]) ->
     rows: dict[str, tuple[object, ...]] = {}
     refused: list[Refusal] = []
     for file in files:
-        before = len(rows), len(refused)
+        good, bad = dict[str, tuple[object, ...]](), list[Refusal]()
         for number, mapping in enumerate(_objects(file), 1):
             try:
                 found = nodes.row(node_of(mapping), at)
             except BadInput as error:
-                refused.append(Refusal(f"{file}, object {number}", str(error)))
+                bad.append(Refusal(f"{file}, object {number}", str(error)))
             else:
-                rows[str(found[0])] = found
-        if len(rows) == before[0] and len(refused) > before[1]:
-            first = refused[before[1]]
-            raise BadInput(f"{first.what}: {first.why}")
-        if (len(rows), len(refused)) == before:
-            raise BadInput(f"{file}: holds no node")
+                good[str(found[0])] = found
+        if not good:
+            raise BadInput(f"{bad[0].what}: {bad[0].why}" if bad else f"{file}: holds no node")
+        rows |= good
+        refused += bad
         done(file)
     return _Parsed((Batch("nodes", rows=table(NODES, list(rows.values())), refused=tuple(refused), whole=False),))
 
@@ -189,11 +212,12 @@ def _holds_json(file: Path) -> bool:
     return head[:1] in (b"[", b"{")
 
 
-def _check_records(file: Path) -> None:
-    """Refuse a file that is neither one JSON text nor a JSON text a line, naming the line, or holds no record."""
+def _check_records(file: Path) -> int | None:
+    """Refuse a file that is neither one JSON text nor a JSON text a line, naming the line, or holds no record; return
+    the last start that is a number, in microseconds."""
     try:
         with file.open("rb") as lines:
-            _check(file, enumerate(lines, 1))
+            return _check(file, enumerate(lines, 1))
     except _NotALine as error:
         try:
             whole = file.read_bytes().removeprefix(_BOM)
@@ -201,7 +225,7 @@ def _check_records(file: Path) -> None:
         except NOT_JSON as of_whole:
             line, why = (_line_of(of_whole, whole), of_whole) if error.number == 1 else (error.number, error)
             raise BadInput(f"{file}, line {line}: not JSON: {why}") from None
-        _check(file, [(1, whole)])
+        return _check(file, [(1, whole)])
 
 
 def _line_of(error: Exception, text: bytes) -> int:
@@ -221,36 +245,59 @@ class _NotALine(ValueError):
         self.number = number
 
 
-class _Identified(msgspec.Struct):
-    """All that tells an activation record from other JSON."""
+class _Record(msgspec.Struct):
+    """What tells an activation record from other JSON, and its times as they are written."""
 
     activationId: msgspec.Raw  # noqa: N815 - the record's own name
+    start: msgspec.Raw = msgspec.Raw()
+    end: msgspec.Raw = msgspec.Raw()
 
 
-def _check(file: Path, texts: Iterable[tuple[int, bytes]]) -> None:
-    """Look through JSON texts, each a record or an array of them; among those that there are one must be one."""
+def _check(file: Path, texts: Iterable[tuple[int, bytes]]) -> int | None:
+    """Look through JSON texts, each a record or an array of them; among those that there are one must be one.
+
+    An array is a file of its own. An ``end`` that is a text would look like that of a trigger, which has none."""
     some = found = False
+    last: int | None = None
     for number, text in texts:
         line = text.removeprefix(_BOM) if number == 1 else text
         if not line.strip():
             continue
         try:
             msgspec.json.decode(line, type=msgspec.Raw)
-            records = msgspec.json.decode(line, type=list[msgspec.Raw]) if line.lstrip()[:1] == b"[" else [line]
+            whole = line.lstrip()[:1] == b"["
+            records = msgspec.json.decode(line, type=list[msgspec.Raw]) if whole else [line]
         except NOT_JSON as error:
             raise _NotALine(number, error) from None
+        if whole and some:
+            raise BadInput(f"{file}, line {number}: an array among records of a line each")
         some = some or bool(records)
-        found = found or any(map(_identified, records))
+        for place, each in enumerate(records, 1):
+            record = _record(each)
+            found = found or record is not None
+            if record is not None and bytes(record.end)[:1] == b'"':
+                where = f"record {place}" if whole else f"line {number}"
+                said = bytes(record.end).decode(errors="replace")[:60]
+                raise BadInput(f"{file}, {where}: end {said}: is no number of milliseconds since 1970")
+            if record is not None and (start := _whole(record.start)) is not None:
+                last = start if last is None else max(last, start)
     if some and not found:
         raise BadInput(f"{file}: holds no activation record: nothing in it has an activationId")
+    return None if last is None else last * 1_000
 
 
-def _identified(record: bytes | msgspec.Raw) -> bool:
+def _record(text: bytes | msgspec.Raw) -> _Record | None:
     try:
-        msgspec.json.decode(record, type=_Identified)
+        return msgspec.json.decode(text, type=_Record)
     except NOT_JSON:
-        return False
-    return True
+        return None
+
+
+def _whole(text: msgspec.Raw) -> int | None:
+    try:
+        return int(bytes(text))
+    except ValueError:
+        return None
 
 
 def _objects(file: Path) -> Iterator[Mapping[str, Any]]:

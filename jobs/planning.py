@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 from featurestore.engines.candidate import Options, basis
 from featurestore.engines.folding import MOST
 from featurestore.interference.evidence import Options as Estimation
-from featurestore.states import State
+from featurestore.states import Head, State
 from featurestore.store import bodies, heldout, models, queries, states, use, windows
 from jobs.config import Settings
 from pipeline.records import Window
@@ -110,7 +110,7 @@ def plan(
     reason = made.reason or _reason(con, cluster, made, settings, code_version)
     if reason or state is None or newest is None:
         return refit(con, cluster, replace(made, use_since=None if full else made.use_since), reason, settings)
-    closed = time(state.head.closed)
+    closed = _closed(state.head, span)
     first = min(states.reach(con, cluster, min([closed, *known])), span.until - timedelta(hours=1)) - 2 * step
     tables = {name: models.table(con, newest, name) for name in models.LEARNED}
     return replace(made, first=first, since=closed, tables=tables)
@@ -149,7 +149,7 @@ def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Setting
     if changed := [name for name in wanted if head.basis.get(name) != wanted[name]]:
         name = changed[0]
         return f"setting {name} changed from {head.basis.get(name, 'none')} to {wanted[name]}"
-    closed = time(head.closed)
+    closed = _closed(head, made.span)
     if made.span.until - settings.learn.window > closed or made.span.until < closed:
         return "the history does not go on from where the state ends"
     # The first part of a long history counts those that came with it: what parts close is known by then.
@@ -159,6 +159,12 @@ def _reason(con: DuckDBPyConnection, cluster: str, made: Plan, settings: Setting
     if not made.passing and made.span.until - time(head.made) >= settings.learn.full_every:
         return f"the last full fit is of {time(head.made):%Y-%m-%d %H:%M}"
     return ""
+
+
+def _closed(head: Head, span: Window) -> datetime:
+    """Return up to when a state is folded for good: one without any evidence goes on from where the window begins."""
+    closed = time(head.closed)
+    return closed if head.rows or head.aged else max(closed, span.since)
 
 
 def lasting(settings: Settings) -> timedelta:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -81,9 +81,10 @@ def run(
 ) -> Simulated:
     """Replay [*split*, *until*) of *cluster* under *policies* (default: all that can be); known is what was before.
 
-    *split* is the middle by default. The default window is the one that learning looks at. *truth* names a file of
-    slowdowns; `truth_of` says of what form. *progress* is told how many of the policies are done. Raises `BadInput`
-    for a policy that is not known, or that needs a truth which is not given, and where there is nothing to replay.
+    *split* is the middle by default. The default window is the one that learning looks at, up to the last start of a
+    run. *truth* names a file of slowdowns; `truth_of` says of what form. *progress* is told how many of the policies
+    are done. Raises `BadInput` for a policy that is not known, or that needs a truth which is not given, and where
+    there is nothing to replay.
     """
     chosen = _chosen(policies, truth)
     given = None if truth is None else truth_of(truth)
@@ -92,7 +93,8 @@ def run(
     oldest = store.read(lambda con: windows.oldest(con, cluster))
     if oldest is None:
         raise BadInput(f"cluster {cluster!r}: no activations in the history")
-    window = Window(since or max(window.since, oldest), until or window.until)
+    newest = store.read(lambda con: windows.newest(con, cluster, now)) or window.until
+    window = Window(since or max(window.since, oldest), until or min(window.until, newest + timedelta(seconds=1)))
     if window.since >= window.until:
         raise BadInput(f"--since: {window.since:%Y-%m-%d %H:%M} UTC is not before the end of the window")
     split = split or window.since + (window.until - window.since) / 2

@@ -169,7 +169,7 @@ def _time(given: Given, name: str) -> pa.ChunkedArray | pa.Array:
     epoch = pc.if_else(pa.array(counted), column, pa.scalar(None, pa.string())).cast(pa.float64())
     found = _from_epoch(given, name, epoch)
     if written.any():
-        texts = pc.if_else(pa.array(written), column, pa.scalar(None, pa.string())).to_pandas()
+        texts = pc.utf8_upper(pc.if_else(pa.array(written), column, pa.scalar(None, pa.string()))).to_pandas()
         parsed = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
         given.fail(name, written & parsed.isna().to_numpy(), "is no time")
         found = pc.coalesce(found, pa.array(parsed.dt.as_unit("us"), _TIME))

@@ -26,16 +26,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore.attribution.kernel import Pods, place
+from featurestore.attribution.methods import AMBIGUOUS, GIVEN, METHODS, NONE
 from featurestore.attribution.series import Samples, samples
 from featurestore.columnar import PART, TIME, codes, distinct, flags, floats, micros, named, texts
 from featurestore.exposure.kernels import Codes, Ints
 from featurestore.exposure.sweep import OPEN
-
-METHODS = ("exact", "node", "inferred", "ambiguous", "none", "given")
-EXACT, NODE, INFERRED, AMBIGUOUS, NONE, GIVEN = range(6)
-
-#: Whose node is certain enough to be evidence.
-CERTAIN = (EXACT, NODE, INFERRED, GIVEN)
 
 #: How much time a usage sample speaks of where a pod has no earlier one (microseconds).
 DEFAULT_STEP = 300_000_000

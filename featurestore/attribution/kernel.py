@@ -34,7 +34,7 @@ def place(
     """Return method, pod, node (-1 where not certain) and needed skew of every activation (n,).
 
     *key* -1 is not looked for; *ready*, between start and end, is from when the pod must be its function's. Method
-    codes are those of `featurestore.attribution.attribute.METHODS`.
+    codes are those of `featurestore.attribution.methods.METHODS`.
     """
     n = len(key)
     method = np.full(n, 4, np.int64)

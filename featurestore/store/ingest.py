@@ -20,9 +20,13 @@ from duckdb import DuckDBPyConnection
 from featurestore.store import objects, openwhisk, queries, samples
 from featurestore.store.duck import Store, staging
 from featurestore.store.merging import Listed
+from featurestore.store.reconciling import reconciled
 from pipeline.records import Batch
 
 _log = structlog.get_logger(__name__)
+
+#: The source of what comes from files.
+FILES = "import"
 
 #: Activations that one transaction writes at most: whole row groups, as `samples.PART`.
 PART = 245_760
@@ -34,7 +38,7 @@ class Written:
 
     *rows* are new, changed or gone, *duplicates* known before or given twice, *refused* what the store could not use
     beside the batch's own refusals, *noise* health actions left out, and *late* those of the new rows that are from
-    before the watermark less the overlap.
+    before the watermark less the overlap. *differ* counts activations of a file that are known, and otherwise.
     """
 
     rows: int = 0
@@ -42,6 +46,7 @@ class Written:
     refused: int = 0
     noise: int = 0
     late: int = 0
+    differ: int = 0
 
     def __add__(self, other: "Written") -> "Written":
         return Written(
@@ -50,6 +55,7 @@ class Written:
             self.refused + other.refused,
             self.noise + other.noise,
             self.late + other.late,
+            self.differ + other.differ,
         )
 
 
@@ -140,7 +146,7 @@ def _activations(
         return [lambda _: Written()]
     verdicts = dict(con.execute("SELECT verdict, count(*) FROM staged GROUP BY verdict").fetchall())
     good, noise = verdicts.pop(None, 0), verdicts.pop(openwhisk.NOISE, 0)
-    if verdicts:
+    if verdicts and source != FILES:  # who imports is told of each
         _log.warning("activation records refused", cluster=cluster, scope=batch.scope, reasons=verdicts)
     twice = _deduplicate(con)
 
@@ -160,7 +166,13 @@ def _activations(
 
     seen = Written(duplicates=good, refused=sum(verdicts.values()), noise=noise)
     *parts, end = [partial(work, first=first, last=last) for first, last in _ranges(con, good - twice)]
-    return [*parts, lambda con: seen + end(con)]
+    begin: list[Work] = [partial(_reconciled, cluster=cluster, collected=collected)] if source == FILES else []
+    return [*begin, *parts, lambda con: seen + end(con)]
+
+
+def _reconciled(con: DuckDBPyConnection, cluster: str, collected: datetime) -> Written:
+    told, differ = reconciled(con, cluster, collected)
+    return Written(rows=told, duplicates=-told, differ=differ)
 
 
 # Only the batch's own range of starts is looked through, which the zone maps of the large table find quickly.

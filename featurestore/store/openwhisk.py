@@ -68,7 +68,7 @@ WITH listed AS (
         THEN json_extract_string(limits, ['$.memory', '$.timeout', '$.concurrency']) END AS l
     FROM noted
 )
-SELECT activationId AS activation_id, coalesce(path, namespace || '/' || name) AS function, version, kind,
+SELECT activationId AS activation_id, coalesce(path, namespace || '/' || nullif(name, '')) AS function, version, kind,
     CASE WHEN "start" BETWEEN -62135596800000 AND 253402300799999 THEN "start" * 1000 END AS start_us,
     CASE WHEN endless THEN NULL WHEN "end" BETWEEN -62135596800000 AND 253402300799999 THEN "end" * 1000
         ELSE -9e18::BIGINT END AS end_us,
@@ -163,9 +163,12 @@ def refusals(con: DuckDBPyConnection, files: Sequence[Path]) -> tuple[Refusal, .
     found: list[Refusal] = []
     for file in files:
         stage_files(con, [file])
-        asked = "SELECT activation_id, verdict FROM staged WHERE verdict IS NOT NULL AND verdict <> ? LIMIT ?"
-        for name, why in con.execute(asked, [NOISE, _TOLD - len(found)]).fetchall():
-            found.append(Refusal(", ".join([str(file), *([f"activation {name[:60]}"] if name else [])]), why))
+        asked = (
+            "SELECT rowid + 1, activation_id, verdict FROM staged WHERE verdict IS NOT NULL AND verdict <> ?"
+            " ORDER BY rowid LIMIT ?"
+        )
+        for number, name, why in con.execute(asked, [NOISE, _TOLD - len(found)]).fetchall():
+            found.append(Refusal(f"{file}, {f'activation {name[:60]}' if name else f'record {number}'}", why))
         if len(found) == _TOLD:
             break
     return tuple(found)

@@ -18,6 +18,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "import nodes nodes.yaml --cluster edge",
         "import profiles profiles.parquet --cluster edge",
     ),
+    "forget": ("forget trial", "forget trial -o json"),
     "doctor": ("doctor", "doctor -o json"),
     "recommend": (
         "recommend -f pod.yaml",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 
-from jobs import choosing, importing, learn, simulating
+from jobs import choosing, forgetting, importing, learn, simulating
 from jobs import collect as collection
 from jobs.cli import exporting, models
 from jobs.cli.regions import ASKED
@@ -45,6 +45,7 @@ FIELDS: Mapping[str, Mapping[str, tuple[str, ...] | str]] = {
         "--refold": models.REFOLDED,
     },
     "import": {"": _of(importing.Outcome)},
+    "forget": {"": _of(forgetting.Forgotten)},
     "doctor": {"": _of(Finding)},
     "recommend": {"": _of(Recommendation), "-o patch": "`-o patch` is a JSON Patch, a list of operations."},
     "interference": {

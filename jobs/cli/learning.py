@@ -1,4 +1,4 @@
-"""``colocate learn``, ``import``, ``doctor``: history in, knowledge out of it, and a look at both.
+"""``colocate learn``, ``import``, ``forget``, ``doctor``: history in, knowledge out of it, and a look at both.
 
 What takes long to import is imported by the command that needs it: `colocate --help` answers at once.
 """
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(learn)
     app.command(name="import")(import_)
+    app.command()(forget)
     app.command()(doctor)
 
 
@@ -182,6 +183,21 @@ def import_(
         columns = ("kind", "rows", "duplicates", "refused", "cluster")
         typer.echo(rows(columns, [{name: getattr(found, name) for name in columns}], output), nl=False)
     raise typer.Exit(PARTLY if found.refused else DONE)
+
+
+def forget(
+    context: typer.Context,
+    cluster: Annotated[str, typer.Argument(help="the cluster; one that is configured is refused")],
+    output: Output = Format.table,
+) -> None:
+    """Delete all that is stored of a cluster, such as of a trial or of wrong files, and answer without it."""
+    from jobs import forgetting
+
+    with progress_bar() as bar:
+        progress = advance(bar, f"forgetting {line(cluster)}", "tables")
+        found = forgetting.run(settings(context), cluster, now=utc_now, progress=progress)
+    shown = [{"table": each.table, "rows": each.rows, "cluster": each.cluster} for each in found]
+    typer.echo(rows(("table", "rows", "cluster"), shown, output), nl=False)
 
 
 def doctor(context: typer.Context, output: Output = Format.table) -> None:

@@ -91,10 +91,14 @@ class OpenWhiskSettings(Group):
         return self
 
 
+#: What a cluster may be called.
+CLUSTER_NAME = r"^[^\x00-\x1f\x7f]*$"
+
+
 class ClusterSettings(Group):
     name: str = Field(
         min_length=1,
-        pattern=r"^[^\x00-\x1f\x7f]*$",
+        pattern=CLUSTER_NAME,
         description="name of the cluster in every table, metric and answer",
     )
     kubernetes: KubernetesSettings | None = None

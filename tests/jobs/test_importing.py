@@ -50,7 +50,7 @@ def test_times_are_epoch_milliseconds_or_rfc_3339(bring, file, store):
     text = (
         HEAD
         + "a,ns/f,1714521600000,1714521601500,,,\n"
-        + "b,ns/f,2024-05-01T05:45:00+05:45,2024-05-01T00:00:01.5Z,20,1,n7\n"
+        + "b,ns/f,2024-05-01T05:45:00+05:45,2024-05-01t00:00:01.5z,20,1,n7\n"
     )
     outcome = bring("activations", file("a.csv", text))
     assert (outcome.rows, outcome.refused) == (2, 0)
@@ -169,6 +169,7 @@ def test_openwhisk_records_with_node_and_pod(bring, file, store, form):
             HEAD + 'a,f,0,5,,,n1\nb,f,0,5,,,"n1\nc,f,0,5,,,n2\n',
             "line 3: a value begins with a quote that nothing closes",
         ),
+        ("ok: got activation 12ab\n{}\n", "neither JSON nor a table: begins with 'ok: got activation 12ab'"),
         (HEAD + "a,f,0,5\n", "line 2: 4 values where there are 7 columns"),
         ("", "empty"),
         ("activation_id,function,start,end,end\n", "line 1: a column stands twice"),
@@ -179,6 +180,12 @@ def test_openwhisk_records_with_node_and_pod(bring, file, store, form):
         ('[["up", 1], 3, null, {"id": "a1"}]', "holds no activation record"),
         ('{"a": 1}\n{"b": 2}\n', "holds no activation record"),
         ("[" * 100_000 + "]" * 100_000, "line 1: not JSON"),
+        (json.dumps(RECORD) + "\n" + json.dumps([RECORD]), "line 2: an array among records of a line each"),
+        (
+            json.dumps([RECORD, RECORD | {"end": "2026-09-21T14:20:00Z"}]),
+            'record 2: end "2026-09-21T14:20:00Z": is no number',
+        ),
+        (json.dumps(RECORD) + "\n" + json.dumps(RECORD | {"end": "x"}), 'line 2: end "x": is no number'),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_is_written(bring, file, store, content, said):
@@ -207,6 +214,58 @@ def test_a_byte_order_mark_is_no_part_of_the_first_record(bring, tmp_path, store
     assert len(stored(store)) == 2
 
 
+def test_where_known_runs_ran_is_taken_up_from_a_file_that_says_so(bring, file, store):
+    records = [RECORD | {"activationId": each, "node": None, "pod": None} for each in ("a1", "a2")]
+    bring("activations", file("a.json", json.dumps(records)))
+    told = bring("activations", file("b.json", json.dumps([records[0] | {"node": "n1"}, records[1]])))
+    assert (told.rows, told.duplicates, told.notes) == (1, 1, ())
+    assert {each["activation_id"]: each["node"] for each in stored(store)} == {"a1": "n1", "a2": None}
+    again = bring("activations", file("c.json", json.dumps(records)))
+    assert (again.rows, again.duplicates, again.notes) == (0, 2, ())
+    assert {each["activation_id"]: each["node"] for each in stored(store)} == {"a1": "n1", "a2": None}
+
+
+def rows(*told):
+    """CSV rows of "id,hour,node": runs of a second that begin so many hours into a day."""
+    parts = (each.split(",") for each in told)
+    return "".join(
+        f"{name},ns/f,2024-05-01T0{hour}:00:00Z,2024-05-01T0{hour}:00:01Z,,,{at}\n" for name, hour, at in parts
+    )
+
+
+def test_what_contradicts_a_known_run_is_told_and_changes_nothing(bring, file, store):
+    bring("activations", file("a.csv", HEAD + rows("a,1,n1", "b,2,n1", "c,3,n1")))
+    told = bring("activations", file("b.csv", HEAD + rows("a,7,n1", "b,2,n2", "c,3,n1", "d,4,n1")))
+    assert (told.rows, told.duplicates) == (1, 3)
+    [note] = told.notes
+    assert note.startswith("2 activations are known with another start, end, function, status or node")
+    found = store.read(lambda con: con.execute("SELECT activation_id, node FROM activations ORDER BY 1").fetchall())
+    assert found == [("a", "n1"), ("b", "n1"), ("c", "n1"), ("d", "n1")]
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_times_in_seconds_are_noted(bring, file, form):
+    record = RECORD | {"start": 1_790_000_000, "end": 1_790_000_001}
+    text = HEAD + "a,ns/f,1790000000,1790000001,,,\n" if form == "csv" else json.dumps(record)
+    [note] = bring("activations", file(f"a.{form}", text)).notes
+    assert note.endswith("its last run began at 1970-01-21T17:13:20Z; numbers count milliseconds since 1970")
+
+
+def test_ends_that_are_not_believed_are_counted(bring, file):
+    head = "activation_id,function,start,end,timeout_ms,kind\n"
+    runs = (("a", 60_120, "60", ""), ("b", 60_121, "60", ""), ("c", 60_121, "", ""), ("d", 60_121, "60", "sequence"))
+    begin = 1_714_521_600_000
+    text = head + "".join(f"{name},ns/f,{begin},{begin + took},{limit},{kind}\n" for name, took, limit, kind in runs)
+    [note] = bring("activations", file("a.csv", text)).notes
+    assert "a.csv: 1 runs took a minute more than twice their timeout_ms" in note
+
+
+def test_a_record_without_a_name_is_refused(bring, file):
+    nameless = {**RECORD, "name": "", "annotations": []}
+    told = bring("activations", file("a.json", json.dumps([RECORD | {"activationId": "a2"}, nameless])))
+    assert (told.rows, told.refused, told.refusals[0].why) == (1, 1, "no name")
+
+
 def test_an_array_without_records_holds_nothing(bring, file, store):
     assert bring("activations", file("a.json", "[]")).rows == 0
 
@@ -221,8 +280,9 @@ def test_a_file_that_is_not_there_is_named(bring, tmp_path):
         bring("activations", tmp_path / "nowhere.csv")
     with pytest.raises(BadInput, match="is a directory"):
         bring("activations", tmp_path)
-    with pytest.raises(BadInput, match="cluster"):
-        bring("activations", tmp_path / "nowhere.csv", cluster="")
+    for name in ("", "a\nb"):
+        with pytest.raises(BadInput, match="--cluster"):
+            bring("activations", tmp_path / "nowhere.csv", cluster=name)
 
 
 def test_profiles_replace_what_was_declared_before(bring, file, store):
@@ -285,6 +345,13 @@ def test_importing_one_node_does_not_take_the_others_away(bring, file, store):
     bring("nodes", file("b.json", json.dumps(node("n2"))))
     found = store.read(lambda con: queries.nodes(con, "c1", SINCE)).to_pylist()
     assert [(row["node"], row["valid_to"]) for row in found] == [("n1", None), ("n2", None)]
+
+
+def test_a_node_in_several_files_is_as_the_last_says(bring, file, store):
+    grown = node("n1") | {"status": {"capacity": {"cpu": "8"}, "allocatable": {"cpu": "8"}}}
+    assert bring("nodes", file("a.json", json.dumps(node("n1"))), file("b.json", json.dumps(grown))).rows == 1
+    [found] = store.read(lambda con: queries.nodes(con, "c1", SINCE)).to_pylist()
+    assert found["cpu_cores"] == 8
 
 
 def test_an_odd_node_costs_only_itself(bring, file):

@@ -14,9 +14,10 @@ from featurestore.snapshot import empty
 from featurestore.store import models, published, queries, regions, windows
 from featurestore.store.duck import Store
 from featurestore.store.ingest import ingest
-from jobs import choosing, importing, learn, saving
+from jobs import choosing, doctor, importing, learn, saving
 from jobs.cli import main
 from jobs.config import Settings, StoreSettings
+from jobs.explaining import explain
 from pipeline.collectors import regions as collected
 from pipeline.columns import TABLES
 from pipeline.errors import BadInput
@@ -243,8 +244,17 @@ def test_activations_without_placements_are_said_to_be_no_evidence(settings, sto
     batch = Batch("activations", rows=given.activations.cast(TABLES["activations"]))
     ingest(store, "c1", batch, collected=NOW, overlap=dt.timedelta(minutes=10))
     outcome = learn.run(settings, "c1", now=lambda: NOW, store=store)
-    assert "could be placed" in outcome.message
+    assert "have no certain node: placements of their pods" in outcome.message
     assert outcome.attribution["none"] == outcome.activations
+    later = NOW + dt.timedelta(minutes=15)
+    again = learn.run(settings, "c1", now=lambda: later, store=store)
+    assert (again.changed, again.model) == (False, outcome.model)
+    [told] = [each for each in doctor.examine(settings, later) if each.check == "attribution"]
+    assert (told.verdict, told.cluster) == ("warning", "c1")
+    assert told.said == f"{outcome.activations:,} of {outcome.activations:,} activations have no certain node"
+    known = published.load(settings.store.snapshot)
+    [one] = explain(settings, known, "guest/f0", "guest/f1", "c1", None)
+    assert f"{told.said}: {told.fix}" in one["missing"]
 
 
 def test_a_snapshot_that_cannot_be_written_is_named(settings, store, tmp_path):

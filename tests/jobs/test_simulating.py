@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import main
+from jobs.config.settings import load
+from jobs.simulating import run
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -65,6 +67,13 @@ def test_a_hand_made_history_with_its_truth(home: Path, capsys: pytest.CaptureFi
     assert {each["runs"] for each in by_policy.values()} == {by_policy["oracle"]["runs"]}
     half = (BEGIN + timedelta(minutes=30)).replace(tzinfo=UTC)
     assert abs(datetime.fromisoformat(found["split"]) - half) < timedelta(minutes=1)
+
+
+def test_a_history_that_ended_a_moment_ago_is_replayed_up_to_its_last_run(home: Path) -> None:
+    """The window reaches to now, three days later; the last run starts half a minute before the hour ends."""
+    found = run(load(home / "colocate.toml"), "hand", now=BEGIN + timedelta(days=3), policies=("as-happened",))
+    assert found.until == BEGIN + timedelta(minutes=59, seconds=31)
+    assert abs(found.split - (BEGIN + timedelta(minutes=29, seconds=48))) < timedelta(seconds=1)
 
 
 def test_csv_and_a_window_of_ones_own(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurestore import profiles
-from featurestore.attribution.attribute import METHODS
+from featurestore.attribution.methods import METHODS
 from featurestore.engines.spark.work import Placed
 from featurestore.exposure.kernels import Ints
 from featurestore.exposure.sweep import OPEN

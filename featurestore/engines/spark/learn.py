@@ -15,7 +15,7 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from featurestore import answers, details, profiles
-from featurestore.attribution.attribute import CERTAIN, METHODS
+from featurestore.attribution.methods import CERTAIN, METHODS
 from featurestore.engines.beginning import points_of
 from featurestore.engines.candidate import Inputs, Learned, Options, Prepared
 from featurestore.engines.concluding import Found, conclude

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from featurestore.attribution.methods import METHODS
 from featurestore.snapshot import Snapshot
 
 
@@ -24,7 +25,7 @@ def attribution(snapshot: Snapshot) -> Iterator[Metric]:
         for method, count in counts.items():
             if method == "skew_max_ms":
                 skew.add_metric((cluster,), count / 1000)
-            else:
+            elif method in METHODS:
                 family.add_metric((cluster, method), count)
     yield family
     yield skew

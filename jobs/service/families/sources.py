@@ -45,7 +45,8 @@ def sources(health: Sequence[SourceHealth], now: float) -> Iterator[Metric]:
             attempt.add_metric(by, one.last_attempt)
         if one.watermark is not None:
             lag.add_metric(by, max(0.0, now - one.watermark))
-        rows.add_metric(by, one.rows_total)
+        if one.source != "learn":  # it brings none: it looks at some again each time
+            rows.add_metric(by, one.rows_total)
         errors.add_metric(by, one.errors_total)
         refused.add_metric(by, one.refused)
         if one.outcome not in ("", "ok"):

@@ -209,7 +209,7 @@ def test_the_first_records_that_are_refused_are_named(tmp_path: Path) -> None:
         found = openwhisk.refusals(con, [one, two])
     assert [(each.what, each.why) for each in found] == [
         (f"{one}, activation {2:032x}", "start is no time"),
-        (f"{two}", "no activation id"),
+        (f"{two}, record 2", "no activation id"),
         (f"{two}, activation {5:032x}", "end is no time after start"),
     ]
 

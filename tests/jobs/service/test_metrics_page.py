@@ -40,7 +40,7 @@ PAIRS = [
 KNOWN = snapshot(
     AT,
     {"health": HEALTH, "nodes": NODES, "pairs": PAIRS},
-    attribution={"c1": {"exact": 90.0, "ambiguous": 10.0, "skew_max_ms": 300.0}},
+    attribution={"c1": {"exact": 90.0, "ambiguous": 10.0, "skew_max_ms": 300.0, "skew_median_ms": 20.0}},
 )
 
 
@@ -113,6 +113,7 @@ def test_attribution_is_counted_by_method() -> None:
     found = _samples(_metrics().page())
     assert found[key("attributed_activations", cluster="c1", method="exact")] == 90
     assert found[key("attribution_skew_seconds", cluster="c1")] == 0.3
+    assert sum(value for name, value in found.items() if "attributed_activations" in str(name)) == 100
 
 
 def test_the_most_drifting_functions_and_the_distance_of_the_fold_are_shown() -> None:
