@@ -53,13 +53,15 @@ def examine(settings: Settings, now: datetime, clock: clocks.Clock = _utc_now) -
 
     *now* is where histories end; *clock* is this machine's, which those of the sources are compared with.
     """
-    yield from _store(settings, now)
+    told = list(_store(settings, now))
+    yield from told
     for cluster in settings.clusters:
         for source, check in _SOURCES.items():
             yield from _guarded(cluster.name, source, partial(check, settings, cluster, now, clock))
     yield from peers.examine(settings)
     if not settings.clusters and settings.replica.writer is None:
-        yield from _guarded("", "settings", partial(_unconfigured, settings))
+        known = _guarded("", "settings", partial(_unconfigured, settings))
+        yield from (each for each in known if each not in told)
 
 
 def _unconfigured(settings: Settings) -> Iterator[Finding]:
@@ -67,7 +69,8 @@ def _unconfigured(settings: Settings) -> Iterator[Finding]:
     path = settings.store.path
     try:
         known = Store(path, settings.store.deadline).read(windows.clusters) if path.exists() else []
-    except ColocationError:  # told by `_store`
+    except ColocationError as error:  # of `_store` too, but where only what is read here is damaged
+        yield _unread(error)
         return
     if known:
         said = f"none is configured; {', '.join(known)} known from files"
@@ -97,12 +100,16 @@ def _store(settings: Settings, now: datetime) -> Iterator[Finding]:
         try:
             yield from _history(settings, now)
         except ColocationError as error:
-            yield Finding("", "store", "file", "failed", str(error), _mend(error))
+            yield _unread(error)
     renew = "see the writer below" if replica else "run colocate learn"
     try:
         yield from _snapshot(settings, now, renew)
     except ColocationError as error:
         yield Finding("", "store", "snapshot", "failed", str(error), renew)
+
+
+def _unread(error: ColocationError) -> Finding:
+    return Finding("", "store", "file", "failed", str(error), _mend(error))
 
 
 def _mend(error: ColocationError) -> str:

@@ -34,6 +34,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "redirect": _REDIRECTED,
     "credentials": "renew what the kubeconfig names",
     "token_file": "let this account read the file",
+    "token": "let the file hold the token and nothing else",
     "status_401": "give a valid key or token",
     "status_403": "give a key or token that may read this",
     "status_404": "check the address: no such API there",

@@ -34,6 +34,8 @@ _log = structlog.get_logger(__name__)
 
 # What the machine and not a statement of ours is the reason of.
 _FAILING = (duckdb.OperationalError, duckdb.FatalException)
+# Of a block whose checksum is wrong, as it is read: an error of no kind of its own.
+_CORRUPT = "Corrupt database file"
 
 # The lock on the file belongs to the process and not to a handle, so that a second handle in this process would be
 # let in, and closing it would give the first one's lock away: threads take turns here.
@@ -201,6 +203,10 @@ class Store:
                 raise Permanent("store", "out_of_memory", f"{self.path}: {_line(error)}") from error
             except _FAILING as error:  # such as a disk that is full when the transaction commits
                 raise Permanent("store", "io", f"{self.path}: {_line(error)}") from error
+            except duckdb.Error as error:
+                if not _line(error).startswith(_CORRUPT):
+                    raise
+                raise _explained(self.path, error) from error
 
     def _attached(
         self, con: DuckDBPyConnection, work: Callable[[DuckDBPyConnection], T], until: float, *, read_only: bool
@@ -269,7 +275,7 @@ def _line(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-def _explained(path: Path, error: duckdb.IOException) -> ColocationError:
+def _explained(path: Path, error: duckdb.Error) -> ColocationError:
     if path.is_dir():
         return BadInput(f"{path}: is a directory, not a DuckDB file")
     if not path.parent.is_dir():

@@ -30,20 +30,23 @@ def newest(folder: str = "") -> int:
 
 
 def version(con: DuckDBPyConnection) -> int:
-    """Return the number of the last migration applied to the database in use; 0 for an empty one."""
+    """Return the number of the last migration applied to the database in use; 0 for an empty one, and for one that is
+    no store."""
     try:
-        [row] = con.execute("SELECT coalesce(max(version), 0) FROM schema_version").fetchall()
-    except duckdb.CatalogException:
+        [(last, _)] = con.execute("SELECT max(version), count(applied) FROM schema_version").fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException):
         return 0
-    return int(row[0])
+    return last if isinstance(last, int) else 0
 
 
 def migrate(con: DuckDBPyConnection, path: Path, *, read_only: bool = False) -> bool:
     """Bring the database in use to the newest version; return whether it has that, where it can only be read.
 
-    Raises `BadInput` naming *path* where it is newer.
+    Raises `BadInput` naming *path* where it is newer, and where it is somebody else's.
     """
     at = version(con)
+    if not at and _relations(con):
+        raise BadInput(f"{path}: a DuckDB file, but no store of this product")
     if at > newest():
         raise BadInput(f"{path}: written by a newer version (schema {at}, this one knows {newest()})")
     if at == newest() or read_only:
@@ -62,6 +65,15 @@ def migrate(con: DuckDBPyConnection, path: Path, *, read_only: bool = False) -> 
             con.execute("ROLLBACK")
         raise
     return True
+
+
+def _relations(con: DuckDBPyConnection) -> int:
+    """Return how many tables and views there are in the database in use, whatever their schema."""
+    [(count,)] = con.execute(
+        "SELECT count(*) FROM (SELECT database_name FROM duckdb_tables() UNION ALL"
+        " SELECT database_name FROM duckdb_views() WHERE NOT internal) WHERE database_name = current_database()"
+    ).fetchall()
+    return int(count)
 
 
 def create(path: Path) -> None:

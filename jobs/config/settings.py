@@ -2,13 +2,19 @@
 
 import contextlib
 import os
-import re
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from jobs.config.serving import LogSettings, ReplicaSettings, ServeSettings, TraceSettings
 from jobs.config.sources import ClusterSettings
@@ -22,6 +28,19 @@ from jobs.config.work import (
     StoreSettings,
 )
 from pipeline.errors import BadInput
+
+
+class _Environment(EnvSettingsSource):
+    """The environment, where nesting of any depth is an error like others."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        """Return the JSON *value* of a variable that ends in *field_name*; raises `ValueError` of its name."""
+        try:
+            return super().decode_complex_value(field_name, field, value)
+        except (ValueError, RecursionError):
+            ends = (f"_{field_name}".upper(), value)
+            found = [name for name, given in os.environ.items() if (name[-len(ends[0]) :].upper(), given) == ends]
+            raise ValueError(" or ".join(found)) from None
 
 
 class Settings(BaseSettings):
@@ -52,7 +71,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return env_settings, init_settings
+        return _Environment(settings_cls), init_settings
 
     @model_validator(mode="after")
     def _names_differ(self) -> "Settings":
@@ -94,6 +113,10 @@ def load(path: Path | None) -> Settings:
             raise BadInput(f"{_in_full(where)}: {error.strerror}") from None
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadInput(f"{where}: {str(error).splitlines()[0]}") from None
+        except ValueError:  # of Python's, that reads no number of thousands of digits
+            raise BadInput(f"{where}: a number has too many digits") from None
+        except RecursionError:
+            raise BadInput(f"{where}: nested too deep") from None
     known = {f"COLOCATE_{name.upper()}" for name in Settings.model_fields}
     for variable in os.environ:
         upper = variable.upper()
@@ -104,9 +127,9 @@ def load(path: Path | None) -> Settings:
     except FileNotFoundError:  # of the working directory: nothing else is looked for
         raise BadInput("the working directory, which files are relative to, is not there any more") from None
     except SettingsError as error:
-        found = re.search(r'field "(\w+)"', str(error))
-        variable = f"COLOCATE_{found[1].upper()}" if found else "COLOCATE_..."
-        raise BadInput(f"environment variable {variable}: is no JSON") from None
+        raise BadInput(f"environment variable {error.__cause__}: is no JSON") from None
+    except RecursionError:  # of what both say of one setting
+        raise BadInput(f"{where} or environment: nested too deep") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])

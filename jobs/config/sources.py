@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr, model_validator
 
-from jobs.config.values import File, Group, Headers, Span, base_url
+from jobs.config.values import Bearer, File, Group, Headers, Span, base_url
 
 
 class KubernetesSettings(Group):
@@ -30,7 +30,7 @@ class PrometheusSettings(Group):
     url: Annotated[str, base_url("give username and password, or token or token_file")] = Field(
         description="base URL, without credentials"
     )
-    token: SecretStr | None = Field(None, description="bearer token")
+    token: Bearer | None = Field(None, description="bearer token")
     token_file: File | None = Field(None, description="file holding the bearer token, read again for each collection")
     username: str | None = Field(None, description="basic auth user")
     password: SecretStr | None = Field(None, description="basic auth password")
@@ -57,6 +57,10 @@ class PrometheusSettings(Group):
     def _one_kind_of_login(self) -> "PrometheusSettings":
         if (self.token or self.token_file) and self.username:
             raise ValueError("give a bearer token or a user name, not both")
+        if self.token is not None and self.token_file is not None:
+            raise ValueError("give token or token_file, not both")
+        if self.password is not None and self.username is None:
+            raise ValueError("password: needs username")
         return self
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
 
-from pipeline.clients.urls import split
+from pipeline.clients.urls import plain, split
 from pipeline.errors import BadInput
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -77,6 +77,16 @@ def _told(value: SecretStr) -> SecretStr:
 #: A token that is empty, such as that of a variable which is not set, is a mistake and never no token.
 Secret = Annotated[SecretStr, AfterValidator(_told)]
 
+
+def _plain(value: SecretStr) -> SecretStr:
+    if not plain(value.get_secret_value()):
+        raise ValueError("is not one line of plain characters")
+    return value
+
+
+#: A token that is sent in a header.
+Bearer = Annotated[SecretStr, AfterValidator(_plain)]
+
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -85,7 +95,7 @@ def _sendable(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
         given = secret.get_secret_value()
         if not _HEADER.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a header")
-        if not (given.isascii() and given.isprintable() and given == given.strip()):
+        if not plain(given) or given != given.strip():
             raise ValueError(f"{name}: the value is not one line of plain characters")
     return value
 

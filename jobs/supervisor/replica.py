@@ -25,6 +25,7 @@ from jobs.config import ReplicaSettings, Settings
 from jobs.service.replication import digests
 from jobs.service.replication.operations import PREFIX
 from jobs.supervisor.status import WriterStatus
+from pipeline.clients.urls import plain
 from pipeline.errors import BadInput, ColocationError, Temporary
 
 _log = structlog.get_logger(__name__)
@@ -179,7 +180,7 @@ def _authorization(settings: ReplicaSettings) -> dict[str, str]:
             token = settings.token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"replica.token_file: {settings.token_file}: {error}") from None
-    if not (token.isascii() and token.isprintable()):
+    if not plain(token):
         where = "token" if settings.token_file is None else f"token_file: {settings.token_file}"
         raise BadInput(f"replica.{where}: not one line of plain characters")
     return {"Authorization": f"Bearer {token}"} if token else {}

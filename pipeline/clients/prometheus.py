@@ -20,7 +20,7 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 
 from pipeline.clients import series as answers
 from pipeline.clients.certificates import Unverified, unverified
-from pipeline.clients.urls import one_line, split, without_credentials
+from pipeline.clients.urls import one_line, plain, split, without_credentials
 from pipeline.errors import NOT_JSON, BadInput, Permanent, SourceError, Temporary
 from pipeline.records import Refusal, Series
 
@@ -58,6 +58,8 @@ class _Login(requests.auth.AuthBase):
                 token = self._token_file.read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError):
                 raise Permanent(SOURCE, "token_file", f"{self._token_file}: no readable bearer token") from None
+            if not plain(token):
+                raise Permanent(SOURCE, "token", f"{self._token_file}: not one line of plain characters")
         if token:
             request.headers["Authorization"] = f"Bearer {token}"
         elif self._basic is not None:

@@ -1,4 +1,5 @@
-"""URLs as they may be shown, without user, password, query and fragment, in which a secret may stand; and dates."""
+"""URLs as they may be shown, without user, password, query and fragment, in which a secret may stand; and what stands
+in headers: dates, and plain characters."""
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -39,3 +40,8 @@ def one_line(text: str, limit: int = 200) -> str:
     """A source's own words in one line of at most *limit* characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def plain(text: str) -> bool:
+    """Say whether *text* is one line of characters that a header can hold."""
+    return text.isascii() and text.isprintable()

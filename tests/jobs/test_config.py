@@ -160,6 +160,35 @@ def test_a_secret_is_in_no_message_and_no_text(tmp_path: Path) -> None:
     assert "clusters.0.prometheus" in message
 
 
+PROMETHEUS = f'{CLUSTER}[clusters.prometheus]\nurl = "http://p"\n'
+
+
+@pytest.mark.parametrize("token", ["hunter2\\nhunter2", "hunter2\\u0007", "hunter2\\r\\n", "hunter2\\u0436"])
+def test_a_token_that_no_header_holds_is_refused_and_not_shown(tmp_path: Path, token: str) -> None:
+    message = refused(tmp_path, f'{PROMETHEUS}token = "{token}"\n')
+    assert message.endswith(": clusters.0.prometheus.token: is not one line of plain characters")
+    assert "hunter2" not in message
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('token = "hunter2"\ntoken_file = "f"\n', "give token or token_file, not both"),
+        ('password = "hunter2"\n', "password: needs username"),
+        ('password = "hunter2"\ntoken_file = "f"\n', "password: needs username"),
+    ],
+)
+def test_a_login_of_which_a_part_would_be_left_out_is_refused(tmp_path: Path, given: str, said: str) -> None:
+    message = refused(tmp_path, PROMETHEUS + given)
+    assert message.endswith(f": clusters.0.prometheus: {said}")
+    assert "hunter2" not in message
+
+
+@pytest.mark.parametrize("login", ['token = "a b"', 'token_file = "f"', 'username = "u"\npassword = "ж"', ""])
+def test_each_whole_login_is_taken(tmp_path: Path, login: str) -> None:
+    assert loaded(tmp_path, f"{PROMETHEUS}{login}\n").clusters[0].prometheus is not None
+
+
 def test_an_openwhisk_namespace_needs_exactly_one_key(tmp_path: Path) -> None:
     start = '[[clusters]]\nname = "a"\n[clusters.openwhisk]\nurl = "https://o"\n[[clusters.openwhisk.namespaces]]\n'
     assert "exactly one" in refused(tmp_path, start + 'name = "guest"\n')
@@ -259,11 +288,39 @@ def test_a_command_that_starts_without_a_working_directory_tells_so(tmp_path: Pa
     ]
 
 
-@pytest.mark.parametrize("variable", ["COLOCATE_STORE", "COLOCATE_CLUSTERS"])
+@pytest.mark.parametrize("value", ['[{"key": "hunter2"', '["hunter2",' + "[" * 30_000, '{"a":' * 30_000, "1" * 5000])
+@pytest.mark.parametrize("variable", ["COLOCATE_STORE", "COLOCATE_CLUSTERS", "COLOCATE_TRACE__HEADERS"])
 def test_a_variable_that_is_no_json_is_named_and_not_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
-    monkeypatch.setenv(variable, '[{"key": "hunter2"')
-    message = refused(tmp_path, "")
-    assert variable in message
-    assert "hunter2" not in message
+    monkeypatch.setenv("COLOCATE_TRACE__ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv(variable, value)
+    assert refused(tmp_path, "") == f"environment variable {variable}: is no JSON"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a=" + "[" * 5000, "nested too deep"),
+        ("a=" + "{a=" * 5000, "nested too deep"),
+        ("[learn]\nactivations=" + "1" * 5000, "a number has too many digits"),
+    ],
+)
+def test_a_file_that_is_too_much_for_its_reader_is_named(tmp_path: Path, text: str, said: str) -> None:
+    assert refused(tmp_path, text) == f"{tmp_path / 'colocate.toml'}: {said}"
+
+
+def test_nesting_without_end_of_file_and_environment_together_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLOCATE_STORE" + "__A" * 5000, "x")
+    message = refused(tmp_path, f"store{'.a' * 5000} = 1\n")
+    assert message == f"{tmp_path / 'colocate.toml'} or environment: nested too deep"
+
+
+def test_values_of_a_mapping_in_variables_of_their_own_are_taken_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLOCATE_TRACE__HEADERS__AUTHORIZATION", "[not JSON")
+    [(name, value)] = loaded(tmp_path, "").trace.headers.items()
+    assert (name, value.get_secret_value()) == ("authorization", "[not JSON")

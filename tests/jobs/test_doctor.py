@@ -4,6 +4,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 from duckdb import DuckDBPyConnection
 
@@ -11,6 +12,7 @@ from featurestore.store import published, queries
 from featurestore.store.duck import Store
 from jobs import doctor, importing
 from jobs.config import ClusterSettings, ReplicaSettings, Settings
+from tests.support.history import fill, history
 from tests.support.snapshots import snapshot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -68,6 +70,34 @@ def test_a_history_that_is_none_is_told_once(tmp_path: Path, monkeypatch: pytest
     settings = Settings()
     settings.store.path.write_bytes(b"no database" * 1000)
     assert [each for each, told in _verdicts(settings).items() if told[0] == "failed"] == [("", "store", "file")]
+
+
+def test_a_database_of_somebody_else_is_told_once_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Settings().store.path
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE TABLE activations (a INTEGER)")
+    before = path.read_bytes()
+    [broken] = [each for each in doctor.examine(Settings(), NOW) if each.verdict == "failed"]
+    assert broken.said == f"{path}: a DuckDB file, but no store of this product"
+    assert broken.fix == "correct store.path, or see the message"
+    assert path.read_bytes() == before
+
+
+def test_damage_of_what_was_collected_alone_is_told_with_what_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Settings().store.path
+    fill(Store(path), history(an_hour=200), "edge")
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 4)
+        file.write(b"\xff" * (path.stat().st_size // 2))
+    [broken] = [each for each in doctor.examine(Settings(), NOW) if each.verdict == "failed"]
+    assert "a damaged DuckDB database (Corrupt database file: " in broken.said
+    assert broken.fix == "put a copy back in its place, or move it away: a new history begins then"
 
 
 def test_each_damaged_file_is_told_with_what_mends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

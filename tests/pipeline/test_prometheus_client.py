@@ -247,6 +247,16 @@ def test_a_token_file_is_read_again_for_each_request(tmp_path: Path):
     assert seen == ["Bearer one", "Bearer two"]
 
 
+@pytest.mark.parametrize("held", ["hunter2\nhunter2\n", "hunter2\x07", "hunter2ж"])
+def test_a_token_file_that_holds_no_token_is_named_and_not_shown(tmp_path: Path, held: str):
+    file = tmp_path / "token"
+    file.write_text(held)
+    with answering(lambda _: Reply(EMPTY)) as url, pytest.raises(Permanent) as caught:
+        PrometheusClient(url, token_file=file).instant("up")
+    assert str(caught.value) == f"{file}: not one line of plain characters"
+    assert caught.value.reason == "token"
+
+
 def test_a_certificate_is_verified_unless_a_ca_or_insecure_says_otherwise(tmp_path: Path):
     certificate = make_certificate(tmp_path)
     with answering(lambda _: Reply(EMPTY), certificate) as url:

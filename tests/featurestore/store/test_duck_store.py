@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from featurestore.store import duck, migrations
 from featurestore.store.duck import Store, staging
-from pipeline.errors import BadInput, Permanent, Temporary
+from pipeline.errors import BadInput, Damaged, Permanent, Temporary
 from tests.support.full import files_no_longer_than
 from tests.support.stores import select
 
@@ -187,6 +187,51 @@ def test_a_truncated_file_is_named(tmp_path: Path, left: float) -> None:
     with pytest.raises(BadInput) as caught:
         Store(path).read(lambda con: con.execute("SELECT sum(n) FROM big").fetchall())
     assert "database" in one_line(caught, path)
+
+
+@pytest.mark.parametrize("action", ["read", "write"])
+def test_a_damaged_block_is_told_as_a_damaged_database(tmp_path: Path, action: str) -> None:
+    path = tmp_path / "s.duckdb"
+    Store(path).write(lambda con: con.execute("CREATE TABLE big AS SELECT uuid()::VARCHAR AS t FROM range(99999)"))
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 4)
+        file.write(b"\xff" * (path.stat().st_size // 2))
+    with pytest.raises(Damaged) as caught:
+        getattr(Store(path), action)(lambda con: con.execute("SELECT max(t) FROM big").fetchall())
+    assert one_line(caught, path).startswith("a damaged DuckDB database (Corrupt database file: ")
+
+
+@pytest.mark.parametrize("action", ["read", "write"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE TABLE invoices (a INTEGER)",
+        "CREATE TABLE activations (a INTEGER)",
+        "CREATE SCHEMA sales; CREATE TABLE sales.invoices (a INTEGER)",
+        "CREATE VIEW one AS SELECT 1 AS a",
+        "CREATE TABLE schema_version AS SELECT 14 AS version, 'theirs' AS script",
+        "CREATE TABLE schema_version AS SELECT '1.2' AS version, now() AS applied",
+    ],
+)
+def test_a_database_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path, made: str, action: str) -> None:
+    path = tmp_path / "other.duckdb"
+    with duckdb.connect(str(path)) as con:
+        con.execute(made)
+    before = path.read_bytes()
+    with pytest.raises(BadInput) as caught:
+        getattr(Store(path), action)(lambda con: None)
+    assert one_line(caught, path) == "a DuckDB file, but no store of this product"
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["other.duckdb"]
+
+
+def test_a_database_without_tables_becomes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    duckdb.connect(str(path)).close()
+    store = Store(path)
+    assert remembered(store) == []
+    store.write(remember("first"))
+    assert remembered(store) == ["first"]
 
 
 @pytest.mark.parametrize("rows", [20, 400_000])

@@ -223,3 +223,18 @@ def test_the_command_names_what_it_wrote(
     (tmp_path / "file").write_text("")
     assert main(["export", "parquet", str(tmp_path / "file")]) == 2
     assert f"{tmp_path}/file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["export", "parquet", "to"], ["export", "openmetrics", "to"], ["learn"]])
+def test_a_damaged_store_is_one_line_of_any_command_that_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "colocation.duckdb"
+    fill(Store(path), history(an_hour=200), "edge")
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 4)
+        file.write(b"\xff" * (path.stat().st_size // 2))
+    assert main(command) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"colocate: {path}: a damaged DuckDB database (Corrupt database file: ")
