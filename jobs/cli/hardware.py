@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rules.hpa.needs import Stated, Workload
     from rules.hpa.placement import Placed
 
-hpa = typer.Typer(no_args_is_help=True, help="Hardware intents: where applications fit, and their manifests.")
+hpa = typer.Typer(no_args_is_help=True, help="Hardware intents: where applications fit.")
 
 Files = Annotated[list[Path], typer.Option("--file", "-f", help="intents, YAML or JSON")]
 

@@ -10,6 +10,7 @@ import typer
 
 from jobs.cli.answering import register as answering
 from jobs.cli.bootstrapping import register as bootstrapping
+from jobs.cli.brief import shorten
 from jobs.cli.collecting import register as collecting
 from jobs.cli.common import BAD, DONE, PARTLY, warn
 from jobs.cli.disks import register as disks
@@ -57,6 +58,7 @@ for _register in (
     bootstrapping,
 ):
     _register(app)
+shorten(app)
 
 
 def _version(asked: bool) -> None:

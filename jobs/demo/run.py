@@ -17,6 +17,7 @@ from jobs.demo.replay import CLUSTER, moment, replay
 from jobs.demo.result import Result
 from jobs.manifests import Manifest
 from jobs.recommending import answer
+from jobs.service import listening
 
 
 def demo(*, directory: Path | None, serve: bool, port: int | None = None, swap: tuple[str, str] | None = None) -> int:
@@ -29,13 +30,14 @@ def demo(*, directory: Path | None, serve: bool, port: int | None = None, swap: 
     recording = recorded.load(swap)
     with _directory(directory) as home, _own_settings_only(), replay(recording, home, port=port) as path:
         settings = config.load(path)
+        if serve:
+            listening.bind(settings.serve).close()  # a port that is taken is told before all else is shown
         show.opening(recording)
         result = run(recording, settings, told=show.step)
         show.step("Playing a consistent region of simulated PEs")
         show.region(region.told())
         show.show(result, kept=path if directory is not None else None)
         if serve:
-            from jobs.service import listening
             from jobs.supervisor.main import serve as keep_up
 
             number = listening.port(settings.serve)

@@ -53,6 +53,15 @@ def test_help_of_every_command_imports_nothing_that_takes_long() -> None:
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
+@pytest.mark.parametrize("words", ["", "regions", "hpa", "disks", "hosts", "export"])
+def test_no_command_is_cut_off_in_the_list(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words.split(), "--help"]) == 0
+    said = capsys.readouterr().out.split("Commands:")[1]
+    assert "..." not in said
+    if not words:
+        assert "  learn         Learn profiles and interference from the history\n" in said
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_ends_with_the_examples_of_the_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*name.split(), "--help"]) == 0

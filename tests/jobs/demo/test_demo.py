@@ -1,5 +1,6 @@
 """The demo: what it says is what was measured directly, and follows the names."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from scipy import stats
 from jobs import config
 from jobs.demo import recorded, replay, run, show
 from jobs.demo.findings import covered, strongest, undisturbed
+from pipeline.errors import BadInput
 
 _SWAP = ("shop/journal", "shop/poll")
 
@@ -173,3 +175,11 @@ def test_with_two_names_swapped_the_answer_follows(result: run.Result, swapped: 
     )
     assert second.evidence.victim != first.evidence.victim
     assert swapped.answer.recommendation.function == second.evidence.victim
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BadInput, match=f"serve.port: 127.0.0.1:{port} is in use by another program"):
+            run.demo(directory=None, serve=True, port=port)
+    assert capsys.readouterr().out == ""
