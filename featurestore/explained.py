@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from featurestore.attribution.methods import TELLS
+
 Row = Mapping[str, Any]
 
 #: A placebo beyond so many standard errors shows something.
@@ -20,8 +22,8 @@ class Facts:
 
     *pair* is the told row, *reverse* that of the other direction. *seen* are rows of `interference.together` with
     their *node_type*; *node_types* and *nodes* (their number) those of the cluster. *details* says whether the
-    store holds those of the model; *unplaced* of how many activations of the cluster the node is not certain, and how
-    many there are.
+    store holds those of the model; *unplaced* that most activations of the cluster have no certain
+    node (`methods.unplaced`).
     """
 
     pair: Row
@@ -38,7 +40,7 @@ class Facts:
     node_types: Sequence[str] = ()
     nodes: int = 0
     least_runs: int = 20
-    unplaced: tuple[int, int] = (0, 0)
+    unplaced: str = ""
     details: bool = True
 
 
@@ -174,18 +176,10 @@ def _not_fitted(facts: Facts) -> Iterator[str]:
     runs = facts.fit.get("runs") or 0
     if runs < facts.least_runs:
         yield f"{victim} has {runs} runs that count; {facts.least_runs - runs} more are needed for an estimate"
-        yield from nowhere(*facts.unplaced)
+        if facts.unplaced:
+            yield f"{facts.unplaced}: {TELLS}"
     else:
         yield f"nothing can be estimated for {victim}: {reason}"
-
-
-def nowhere(without: int, of: int) -> Iterator[str]:
-    """Yield what would tell the node of activations *without* a certain one, where these are most *of* all."""
-    if 2 * without > of:
-        yield (
-            f"{without:,} of {of:,} activations have no certain node: placements of their pods"
-            " ([clusters.kubernetes], colocate collect), or a node in imported records, would tell it"
-        )
 
 
 def _places(facts: Facts) -> Iterator[str]:

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from featurestore.attribution.methods import unplaced
-from featurestore.explained import nowhere
+from featurestore.attribution.methods import TELLS, unplaced
 from featurestore.store import published, queries, windows
 from featurestore.store.duck import Store
 from jobs import clocks, misplaced, peers, permissions, scraped, wire
@@ -148,9 +147,8 @@ def _snapshot(settings: Settings, now: datetime, renew: str) -> Iterator[Finding
     said = f"{snapshot}: {_long(age)} old"
     yield Finding("", "store", "snapshot", "warning" if stale else "ok", said, renew if stale else "")
     for cluster, counts in known.attribution.items():
-        for without in nowhere(*unplaced(counts)):
-            said, _, fix = without.partition(": ")
-            yield Finding(cluster, "learn", "attribution", "warning", said, fix)
+        if without := unplaced(counts):
+            yield Finding(cluster, "learn", "attribution", "warning", without, TELLS)
 
 
 def _ran(row: Mapping[str, Any]) -> str:

@@ -78,7 +78,7 @@ def run(
         raise BadInput(f"import {kind!r}: not one of {', '.join(KINDS)}")
     if not cluster:
         raise BadInput("--cluster: missing; imported history belongs to a cluster")
-    if not re.match(CLUSTER_NAME, cluster):
+    if not re.fullmatch(CLUSTER_NAME, cluster):
         raise BadInput(f"--cluster {cluster[:60]!r}: a name holds no control characters")
     if not files:
         raise BadInput(f"import {kind}: no file given")

@@ -16,11 +16,10 @@ from functools import partial
 
 from duckdb import DuckDBPyConnection
 
-from featurestore.attribution.methods import unplaced
+from featurestore.attribution.methods import TELLS, unplaced
 from featurestore.engines.candidate import Inputs, Learned, Options
 from featurestore.engines.increment import Carried, advance
 from featurestore.engines.local import learn
-from featurestore.explained import nowhere
 from featurestore.snapshot import Snapshot
 from featurestore.store import bodies, claims, followed, models, queries, states, windows
 from featurestore.store.claims import Claim
@@ -270,8 +269,9 @@ def _missing(learned: Learned) -> str:
     if not metrics["activations"]:
         return "no activations in the window: nothing is known"
     if not metrics["evidence"]:
-        without = "; ".join(nowhere(*unplaced(learned.attribution)))
-        return without or "no successful activation could be placed on a node: nothing is known of interference"
+        if without := unplaced(learned.attribution):
+            return f"{without}: {TELLS}"
+        return "no successful activation could be placed on a node: nothing is known of interference"
     if metrics["functions"] < 2:
         return "only one function ran: what can be known is of its runs beside each other alone"
     unfitted = metrics.get("unfitted", {})

@@ -280,7 +280,7 @@ def test_a_file_that_is_not_there_is_named(bring, tmp_path):
         bring("activations", tmp_path / "nowhere.csv")
     with pytest.raises(BadInput, match="is a directory"):
         bring("activations", tmp_path)
-    for name in ("", "a\nb"):
+    for name in ("", "a\nb", "a\n"):
         with pytest.raises(BadInput, match="--cluster"):
             bring("activations", tmp_path / "nowhere.csv", cluster=name)
 

@@ -19,7 +19,8 @@ def free(kind: socket.SocketKind = socket.SOCK_STREAM, neighbours: int = 1) -> i
     """
     lowest, highest = (int(each) for each in _RANGE.read_text().split())
     apart = [port for port in range(10_000, 65_536 - neighbours) if not lowest - neighbours < port <= highest]
-    for port in random.choices(apart, k=_TRIES if apart else 0):
+    # The generator that all share may be seeded by tests, alike in several processes.
+    for port in random.SystemRandom().choices(apart, k=_TRIES if apart else 0):
         if all(_is_free(port + more, kind) for more in range(neighbours)):
             return port
     raise OSError(f"no {neighbours} free ports outside of {lowest} to {highest}, those of outgoing connections")
