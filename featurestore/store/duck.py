@@ -20,6 +20,7 @@ import structlog
 from duckdb import DuckDBPyConnection
 
 from featurestore.store import migrations
+from featurestore.store.headers import Headers
 from pipeline.errors import BadInput, ColocationError, Damaged, Permanent, Temporary
 
 T = TypeVar("T")
@@ -211,9 +212,7 @@ class Store:
     def _attached(
         self, con: DuckDBPyConnection, work: Callable[[DuckDBPyConnection], T], until: float, *, read_only: bool
     ) -> T:
-        self._attach(con, until, read_only)
-        opened = time.monotonic()
-        try:
+        with self._open(con, until, read_only):
             con.execute("USE store")
             if not migrations.migrate(con, self.path, read_only=read_only):
                 raise _Outdated
@@ -225,28 +224,42 @@ class Store:
                 _abandon(con)
                 raise
             return result
-        finally:
-            con.execute("USE memory")
-            con.execute("DETACH store")
-            held = time.monotonic() - opened
-            con.execute(_LIMIT)
-            if held > HOLD.total_seconds():
-                _log.warning("store held long", path=str(self.path), seconds=round(held, 2))
 
-    def _attach(self, con: DuckDBPyConnection, until: float, read_only: bool) -> None:
+    @contextmanager
+    def _open(self, con: DuckDBPyConnection, until: float, read_only: bool) -> Iterator[None]:
+        """Have the file in *con* as ``store``, as it is."""
         pause = 0.005
-        statement = "ATTACH ? AS store (READ_ONLY)" if read_only else "ATTACH ? AS store"
         while True:
-            try:
-                con.execute(statement, [str(self.path)])
-                return
-            except duckdb.IOException as error:
-                if "Could not set lock" not in str(error):
-                    raise
-                if time.monotonic() + pause > until:
-                    raise self._busy() from error
+            with Headers(self.path) as headers:  # not closed before the file is: that would give the lock away
+                if self._attach(con, read_only, headers):
+                    opened = time.monotonic()
+                    try:
+                        yield
+                    finally:
+                        con.execute("USE memory")
+                        con.execute("DETACH store")
+                        held = time.monotonic() - opened
+                        con.execute(_LIMIT)
+                    break
+            if time.monotonic() + pause > until:
+                raise self._busy()
             time.sleep(random.uniform(pause / 2, pause))
             pause = min(pause * 1.5, 0.1)
+        if held > HOLD.total_seconds():
+            _log.warning("store held long", path=str(self.path), seconds=round(held, 2))
+
+    def _attach(self, con: DuckDBPyConnection, read_only: bool, headers: "Headers") -> bool:
+        """Return whether the file is attached; it is not while another process has it or has just had it."""
+        try:
+            con.execute("ATTACH ? AS store (READ_ONLY)" if read_only else "ATTACH ? AS store", [str(self.path)])
+        except duckdb.Error as error:
+            if "Could not set lock" in str(error) or headers.changed():
+                return False
+            raise
+        if headers.changed():
+            con.execute("DETACH store")
+            return False
+        return True
 
     @contextmanager
     def _turn(self, until: float) -> Iterator[None]:
