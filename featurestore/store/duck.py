@@ -78,6 +78,18 @@ def staging(spill: Path | None = None, threads: int = _THREADS) -> Iterator[Duck
         raise Permanent("store", "io", f"preparing what is to be stored{where}: {_line(error)}") from error
 
 
+@contextmanager
+def one_thread(con: DuckDBPyConnection) -> Iterator[None]:
+    """Let *con* write by one thread: of several each begins a row group, and those that are not whole are compressed
+    again when the transaction ends, which takes longer than all else of it."""
+    [[threads]] = con.execute("SELECT current_setting('threads')").fetchall()
+    con.execute("SET threads = 1")
+    try:
+        yield
+    finally:
+        con.execute(f"SET threads = {threads}")
+
+
 def _memory(spill: Path | None) -> DuckDBPyConnection:
     return duckdb.connect(
         ":memory:",

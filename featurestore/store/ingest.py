@@ -18,7 +18,7 @@ import structlog
 from duckdb import DuckDBPyConnection
 
 from featurestore.store import objects, openwhisk, queries, samples
-from featurestore.store.duck import Store, staging
+from featurestore.store.duck import Store, one_thread, staging
 from featurestore.store.merging import Listed
 from featurestore.store.reconciling import reconciled
 from pipeline.records import Batch
@@ -158,10 +158,11 @@ def _activations(
             [[late]] = con.execute(
                 f'SELECT count(*) FROM {_FRESH} AND "start" < $edge', values | {"edge": before - overlap}
             ).fetchall()
-        [[rows]] = con.execute(
-            f"INSERT INTO activations SELECT $cluster, * EXCLUDE (verdict), $collected FROM {_FRESH}",
-            values | {"collected": collected},
-        ).fetchall()
+        with one_thread(con):
+            [[rows]] = con.execute(
+                f"INSERT INTO activations SELECT $cluster, * EXCLUDE (verdict), $collected FROM {_FRESH}",
+                values | {"collected": collected},
+            ).fetchall()
         return Written(rows=rows, duplicates=-rows, late=late)
 
     seen = Written(duplicates=good, refused=sum(verdicts.values()), noise=noise)

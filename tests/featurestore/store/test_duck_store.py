@@ -355,3 +355,14 @@ def test_after_each_of_many_parts_the_file_is_free_for_a_moment(
     )
     assert select(store, "SELECT first FROM saving ORDER BY 1") == [(0,), (1,), (2,)]
     assert min(after - before for before, after in zip(times[1::2], times[2::2], strict=False)) >= duck.PAUSE
+
+
+def test_one_thread_writes_and_then_as_many_as_before() -> None:
+    def threads() -> object:
+        return con.execute("SELECT current_setting('threads')").fetchall()
+
+    with staging(threads=3) as con:
+        with pytest.raises(KeyError), duck.one_thread(con):
+            assert threads() == [(1,)]
+            raise KeyError
+        assert threads() == [(3,)]
