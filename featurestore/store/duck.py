@@ -205,6 +205,8 @@ class Store:
             try:
                 if not self.path.exists():
                     migrations.create(self.path)
+                elif not (self.path.is_file() or self.path.is_dir()):  # to open a pipe would wait for its other end
+                    raise BadInput(f"{self.path}: is a pipe or a device, not a DuckDB file")
                 try:
                     return self._attached(con, work, until, read_only=read_only)
                 except _Outdated:

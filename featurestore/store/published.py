@@ -128,6 +128,8 @@ def _coded(snapshot: Snapshot) -> dict[str, pa.Table]:
 
 def load(path: Path) -> Snapshot:
     """Map the snapshot at *path*; raises `BadInput` naming the file where it is none or damaged."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # to open a pipe would wait for its other end
+        raise BadInput(f"{path}: is a pipe or a device, not a snapshot")
     try:
         with pa.memory_map(str(path)) as source:
             whole = source.read_buffer()

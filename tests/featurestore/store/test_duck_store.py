@@ -268,6 +268,13 @@ def test_a_directory_is_no_store(tmp_path: Path, action: str) -> None:
     assert one_line(caught, tmp_path) == "is a directory, not a DuckDB file"
 
 
+@pytest.mark.parametrize("action", ["read", "write"])
+def test_a_pipe_is_no_store_and_nobody_waits_for_it(tmp_path: Path, action: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match=f"{tmp_path}/pipe: is a pipe or a device, not a DuckDB file"):
+        getattr(Store(tmp_path / "pipe"), action)(lambda con: None)
+
+
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "s.duckdb"
     with pytest.raises(BadInput) as caught:

@@ -149,6 +149,12 @@ def test_damage_within_a_table_of_a_snapshot_is_refused_and_the_file_named(store
             published.load(file)
 
 
+def test_a_pipe_is_no_snapshot_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match=f"^{tmp_path}/pipe: is a pipe or a device, not a snapshot$"):
+        published.load(tmp_path / "pipe")
+
+
 def test_publishing_deletes_what_killed_publishers_left_aside(store: Store, tmp_path: Path) -> None:
     old, fresh, others = ".snapshot.4711", ".snapshot.4712", (".snapshot.turn", ".snapshot.1.fetched", ".other.4711")
     for name in (old, fresh, *others):
