@@ -250,19 +250,14 @@ class Store:
                     try:
                         yield
                     finally:
-                        con.execute("USE memory")
-                        con.execute("DETACH store")
-                        held = time.monotonic() - opened
-                        con.execute(_LIMIT)
-                    break
+                        self._detach(con, opened)
+                    return
             if time.monotonic() + pause > until:
                 raise self._busy()
             time.sleep(random.uniform(pause / 2, pause))
             pause = min(pause * 1.5, 0.1)
-        if held > HOLD.total_seconds():
-            _log.warning("store held long", path=str(self.path), seconds=round(held, 2))
 
-    def _attach(self, con: DuckDBPyConnection, read_only: bool, headers: "Headers") -> bool:
+    def _attach(self, con: DuckDBPyConnection, read_only: bool, headers: Headers) -> bool:
         """Return whether the file is attached; it is not while another process has it or has just had it."""
         try:
             con.execute("ATTACH ? AS store (READ_ONLY)" if read_only else "ATTACH ? AS store", [str(self.path)])
@@ -274,6 +269,14 @@ class Store:
             con.execute("DETACH store")
             return False
         return True
+
+    def _detach(self, con: DuckDBPyConnection, opened: float) -> None:
+        con.execute("USE memory")
+        con.execute("DETACH store")
+        held = time.monotonic() - opened
+        con.execute(_LIMIT)
+        if held > HOLD.total_seconds():
+            _log.warning("store held long", path=str(self.path), seconds=round(held, 2))
 
     @contextmanager
     def _turn(self, until: float) -> Iterator[None]:
