@@ -11,7 +11,7 @@ from featurestore import profiles
 from featurestore.columnar import TEXT, TIME, codes, combinations, micros, named, numbered
 from featurestore.company import SHARE, Numbers, numbers
 from featurestore.compiled import compiled
-from featurestore.exposure.kernels import Codes, Floats, Ints
+from featurestore.exposure.kernels import Codes, Counts, Floats, Ints
 from featurestore.exposure.sweep import Exposure
 from featurestore.interference.decision import UNKNOWN, PairTable
 from featurestore.profiles import AMOUNTS, RESOURCES, Profiles
@@ -104,7 +104,7 @@ def company(runs: Runs, exposure: Exposure) -> pa.Table:
 
 
 @compiled
-def of_runs(indptr: Ints, indices: Codes, values: Floats, functions: Numbers, share: float) -> Ints:
+def of_runs(indptr: Ints, indices: Codes | Counts, values: Floats, functions: Numbers, share: float) -> Ints:
     """Return the company of each sparse row of exposures to the functions with these numbers: of which at least a
     *share* of one activation ran at once."""
     found = np.zeros(len(indptr) - 1, np.uint64)

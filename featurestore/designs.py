@@ -208,7 +208,7 @@ def _versions(version: Ints) -> Ints | None:
 
 @compiled
 def _taken(
-    rows: Codes, indptr: Ints, indices: Codes, values: Floats, ending: Counts
+    rows: Codes, indptr: Ints, indices: Codes | Counts, values: Floats, ending: Counts
 ) -> tuple[Ints, Codes, Floats, Counts]:
     """Copy *rows* of a sparse matrix, each in order of columns: that of a sweep depends on what ran long before.
     *ending* is [0] where it is not known."""

@@ -188,7 +188,7 @@ def advance(
     newer: Codes,
     older: Codes,
     progress: Ints,
-    indices: Codes,
+    indices: Codes | Counts,
     values: Floats,
     last: Counts,
     indptr: Ints,

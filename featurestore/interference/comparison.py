@@ -14,7 +14,7 @@ import numpy as np
 
 from featurestore.compiled import compiled
 from featurestore.exposure.sweep import group
-from featurestore.interference.evidence import Bools, Codes, Floats, Ints
+from featurestore.interference.evidence import Bools, Codes, Counts, Floats, Ints
 
 #: Smallest admitted 1 + sum of slowdowns, as in the fit.
 _LEAST = 0.2
@@ -49,7 +49,7 @@ def compare(
     execution: Floats,
     node_type: Ints,
     cold: Bools,
-    exposure: tuple[Ints, Codes | Ints, Floats],
+    exposure: tuple[Ints, Codes | Counts | Ints, Floats],
     slowdown: Sequence[tuple[Ints, Floats]],
     base: Floats,
     threads: int = 1,
@@ -112,7 +112,7 @@ def compare(
 def _sum(
     rows: Codes,
     columns: tuple[Floats, Floats, Bools],
-    exposure: tuple[Ints, Codes | Ints, Floats],
+    exposure: tuple[Ints, Codes | Counts | Ints, Floats],
     slowdown: Floats,
     beside: Floats,
     whole: Floats,

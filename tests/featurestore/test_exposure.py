@@ -206,3 +206,11 @@ def test_who_runs_right_before_an_end_is_counted(runs):
         assert (
             np.bincount(found.indices[own], found.ending[own], 3).tolist() == np.bincount(there, minlength=3).tolist()
         )
+
+
+@pytest.mark.parametrize(("functions", "size"), [(65_536, 2), (65_537, 4)])
+def test_the_codes_of_many_functions_are_whole(functions, size):
+    first, last = 3, functions - 1
+    found = swept([(0, 0, 10, first), (0, 5, 15, last)], functions=functions)
+    assert found.indices.itemsize == size
+    assert sorted(zip(found.indices.tolist(), found.values.tolist(), strict=True)) == [(first, 0.5), (last, 0.5)]
