@@ -105,7 +105,8 @@ class _Fit:
     """What one victim's activations say about aggressors [a]: which ones, the two forms of a fit say. NaN where
     nothing can be said.
 
-    *slowdown* and *se* are the estimate and its standard error before any prior; *placebo* and *placebo_se* the
+    *rows* are the victim's runs of a known time, also where they were thinned (`Options.max_rows`). *slowdown* and
+    *se* are the estimate and its standard error before any prior; *placebo* and *placebo_se* the
     effect on the log execution of one more activation of the same function anywhere in the cluster;
     *effective_overlaps* the sums of exposures; *activations* how many of the victim's runs met the aggressor.
     *reason* says why nothing was fitted (empty: fitted). *columns* [m], *raw* [m], *precision* [m, m]: the log(1 +

@@ -57,7 +57,8 @@ def fit_victim(design: VictimDesign, options: Options | None = None) -> VictimFi
     options = options or Options()
     effective, met = overlaps(design)
     rows = np.flatnonzero(np.isfinite(design.execution) & (design.execution >= 0))
-    if len(rows) > options.max_rows:
+    runs = len(rows)
+    if runs > options.max_rows:
         rows = rows[np.linspace(0, len(rows) - 1, options.max_rows).astype(np.int64)]
     columns = np.flatnonzero(effective >= options.column_overlaps)
     if len(columns) > options.max_columns:
@@ -65,7 +66,7 @@ def fit_victim(design: VictimDesign, options: Options | None = None) -> VictimFi
     y = np.log(np.maximum(design.execution[rows], control.HALF_MILLISECOND))
     reason = _hopeless(y, columns, options)
     if reason:
-        return _nothing(design, reason, len(rows), effective, met)
+        return _nothing(design, reason, runs, effective, met)
     place = np.full(design.functions, -1, np.int64)
     place[columns] = np.arange(len(columns))
     ending = design.ending
@@ -87,13 +88,13 @@ def fit_victim(design: VictimDesign, options: Options | None = None) -> VictimFi
     )
     m, q = len(columns), len(known.group)
     if not np.all(np.isfinite(found.slowdown)):
-        return _nothing(design, "the fit did not converge", len(rows), effective, met)
+        return _nothing(design, "the fit did not converge", runs, effective, met)
     wider = found.inflation[:m]
     se = np.sqrt(found.variance[q : q + m] * wider)
     growth = (1.0 + found.slowdown[:m]) / np.sqrt(wider)
     information = np.diag(found.precision)[:m]
     known_well = sure(found.slowdown[:m], se, options) & (se < _WIDEST) & (information > 0)
-    fitted = _nothing(design, "", len(rows), effective, met)
+    fitted = _nothing(design, "", runs, effective, met)
     fitted.slowdown[columns] = np.where(known_well, found.slowdown[:m], np.nan)
     fitted.se[columns] = np.where(known_well, se, np.nan)
     fitted.inflation[columns] = wider
@@ -103,7 +104,7 @@ def fit_victim(design: VictimDesign, options: Options | None = None) -> VictimFi
     base = {int(kind): float(np.exp(value)) for kind, value in zip(known.types, found.beta, strict=False)}
     return VictimFit(
         design.victim,
-        len(rows),
+        runs,
         "",
         fitted.slowdown,
         fitted.se,

@@ -269,6 +269,7 @@ def test_too_many_rows_are_thinned_evenly():
     times = stretched(exposure, [0.4, 0.0]) * np.exp(draw.normal(0, 0.2, 5000))
     whole = design(times, exposure)
     found = fit_victim(whole, options=replace(Options(), max_rows=1000))
-    assert found.rows == 1000
+    assert found.rows == 5000  # so many are told of, beside how many of them met whom
+    assert found.se[0] > 1.5 * fit_victim(whole).se[0]  # sqrt(5) times, where rows are all that there is
     assert found.effective_overlaps[0] == pytest.approx(exposure[:, 0].sum())
     assert found.slowdown[0] == pytest.approx(0.4, abs=4 * found.se[0])
