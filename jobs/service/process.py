@@ -13,6 +13,7 @@ import structlog
 import uvicorn
 from pydantic import SecretStr
 
+from featurestore.snapshot import Snapshot
 from featurestore.store.control import Control
 from jobs import clusters, logs, tracing, wire
 from jobs.config import Settings, admitted, load
@@ -105,6 +106,8 @@ class Process:
         self.metrics = Metrics(tally, directory, slot, serve.metrics_pairs)
         self.metrics.loads = lambda: (self.state.loads, self.state.failures)
         self.state.on_swap(self.metrics.seen)
+        if not settings.clusters and serve.cluster is None:
+            self.state.on_swap(partial(_unnamed, cluster))
         disks = self.disks = reached.live_disks(settings, cluster)
         watching = {"answers": self.live, "disks": disks}
         self.metrics.watches = lambda: reached.watches(cluster, watching, time.time())
@@ -244,6 +247,13 @@ class Process:
         live = self.live is not None and self.live.synced
         fetching = not self.state.loads and time.monotonic() < self._patience
         return Readiness("starting" if fetching else "ready", self.state.current.snapshot.version, live)
+
+
+def _unnamed(cluster: str, snapshot: Snapshot) -> None:
+    """Say that pods are advised of a *cluster* of which nothing is known, where another was meant."""
+    if snapshot.clusters and cluster not in snapshot.clusters:
+        known = ", ".join(snapshot.clusters)
+        _log.warning("nothing is known of the cluster whose pods are admitted: serve.cluster names it", known=known)
 
 
 def _revealed(secret: SecretStr | None) -> str | None:

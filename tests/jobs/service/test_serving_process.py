@@ -10,6 +10,7 @@ import httpx
 import jsonpatch
 import kubernetes_validate
 import pytest
+from structlog.testing import capture_logs
 
 from featurestore.store import decisions, published
 from featurestore.store.duck import Store
@@ -84,6 +85,17 @@ def test_a_pod_is_steered_away_from_what_slows_it_and_stays_valid(client: httpx.
     terms = affinity["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert "Model_training" in json.dumps(terms)
     assert _best(client) == "b"
+
+
+@pytest.mark.parametrize(("named", "warned"), [(None, ["c1"]), ("c1", [])])
+def test_a_cluster_that_nobody_named_is_asked_for(tmp_path: Path, named: str | None, warned: list[str]) -> None:
+    _publish(tmp_path)
+    settings = Settings.model_validate(
+        _settings(tmp_path).model_dump() | {"clusters": [], "serve": {"cluster": named}}
+    )
+    with capture_logs() as said:
+        Process(settings, None, 0)
+    assert [each["known"] for each in said if "serve.cluster" in each["event"]] == warned
 
 
 def test_asked_about_its_own_result_the_webhook_changes_nothing(client: httpx.Client) -> None:
