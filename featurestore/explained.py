@@ -57,7 +57,7 @@ def explanation(facts: Facts) -> dict[str, Any]:
         "evidence": {
             "effective_overlaps": pair["effective_overlaps"],
             "activations": pair["activations"],
-            "runs": facts.fit.get("runs"),
+            "runs": _runs(facts),
             "alone": facts.comparison.get("alone"),
             "node_types": by_type,
             "nodes": [dict(place) for place in facts.seen],
@@ -162,11 +162,19 @@ def missing(facts: Facts) -> Iterator[str]:
             yield f"about {more:,.0f} more effective overlaps would halve the interval{_pace(pair, more)}"
         if pair["probability"] is not None and _UNDECIDED[0] < pair["probability"] < _UNDECIDED[1]:
             yield f"undecided: the evidence allows less than {percent(facts.least_effect)} as well as more"
-    if facts.fit.get("runs") and not facts.fit.get("reason") and pair["activations"] >= facts.fit["runs"]:
+    if not facts.fit.get("reason") and pair["activations"] == (_runs(facts) or 0) > 0:
         yield f"{victim} never ran without {aggressor}: only how long they ran together tells what it does"
     if facts.comparison.get("alone") == 0:
         yield f"{victim} never ran on a node alone: its undisturbed time is worked out from partial overlaps"
     yield from _places(facts)
+
+
+def _runs(facts: Facts) -> int | None:
+    """Return how many runs the victim has; None where that is not known: those of older versions count as what they
+    are worth, but all of them where they met somebody or nobody."""
+    runs: int | None = facts.fit.get("runs")
+    told = facts.pair["activations"] + (facts.comparison.get("alone") or 0)
+    return None if runs is None or told > runs else runs
 
 
 def _not_fitted(facts: Facts) -> Iterator[str]:

@@ -253,7 +253,7 @@ def _unnamed(cluster: str, snapshot: Snapshot) -> None:
     """Say that pods are advised of a *cluster* of which nothing is known, where another was meant."""
     if snapshot.clusters and cluster not in snapshot.clusters:
         known = ", ".join(snapshot.clusters)
-        _log.warning("nothing is known of the cluster whose pods are admitted: serve.cluster names it", known=known)
+        _log.warning("pods are advised from nothing: set serve.cluster to a cluster that is known", known=known)
 
 
 def _revealed(secret: SecretStr | None) -> str | None:

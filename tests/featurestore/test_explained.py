@@ -99,6 +99,14 @@ def test_chance_is_judged_of_slowdowns_that_their_own_evidence_decides(pair, est
     assert explanation(Facts(pair, {}, 30.0, 0.05, evidence=known))["estimate"]["beyond_chance"] is judged
 
 
+@pytest.mark.parametrize(("runs", "alone", "told"), [(90, 0, 90), (120, 30, 120), (89, None, None), (119, 30, None)])
+def test_a_number_of_runs_that_the_others_contradict_is_none_and_concludes_nothing(runs, alone, told):
+    # 90 met it; of a function with several versions the older runs count less than they are
+    facts = {"fit": {"reason": "", "runs": runs}, "comparison": {"alone": alone}}
+    assert explanation(Facts(PAIR, {}, 30.0, 0.05, **facts))["evidence"]["runs"] == told
+    assert any("never ran without" in each for each in said(**facts)) is (told == 90)
+
+
 def test_enough_overlaps_that_nothing_tells_apart_ask_for_runs_alone():
     fit = {"reason": "", "runs": 200}
     assert said(UNKNOWN, fit=fit) == ["a met b only together with others: runs beside it alone would tell them apart"]
